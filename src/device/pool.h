@@ -1,0 +1,18 @@
+// The CPU thread pool: outputs are partitioned among threads, never sums (engine.md X-7).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+
+struct lf_pool;
+
+// threads >= 1, the caller's included. Each worker owns scratch_bytes of 64-byte aligned scratch.
+LF_CHECKED enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scratch_bytes,
+                                       struct lf_error *err);
+void lf_pool_close(struct lf_pool *pool); // NULL is allowed
+uint32_t lf_pool_threads(const struct lf_pool *pool);
+// Runs task(ctx, i, worker) for all i < tasks in any order; one caller at a time, never nested.
+typedef void lf_task_fn(void *ctx, uint32_t i, uint32_t worker);
+void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx);
+// The scratch of one worker; asserts that bytes fit.
+void *lf_pool_scratch(struct lf_pool *pool, uint32_t worker, size_t bytes);

@@ -1,0 +1,69 @@
+// A checkpoint folder: topology, shards and tensors fetched by name (checkpoint.md 4.2).
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "format/matrix.h"
+#include "format/topology.h"
+
+struct lf_checkpoint;
+
+enum lf_dtype {
+    LF_DTYPE_BF16,
+    LF_DTYPE_F16,
+    LF_DTYPE_F32,
+    LF_DTYPE_F8_E4M3,
+    LF_DTYPE_F8_E8M0,
+    LF_DTYPE_I8,
+    LF_DTYPE_U8,
+    LF_DTYPE_I16,
+    LF_DTYPE_I32,
+    LF_DTYPE_F4,
+    LF_DTYPE_OTHER, // known to safetensors, never wanted here
+};
+
+struct lf_tensor {
+    const char *name;
+    enum lf_dtype dtype;
+    uint32_t rank;
+    uint64_t shape[8];
+    const uint8_t *data; // in the mapping; any alignment
+    uint64_t bytes;
+    const char *file;
+};
+
+// MODEL: a folder, else a hub name in the cache (8.3); the error names the hf download command.
+LF_CHECKED enum lf_status lf_model_find(char *folder, size_t folder_bytes, const char *model,
+                                        struct lf_error *err);
+// Reads config, index and headers of the files with wanted tensors; maps them, reads no weight.
+LF_CHECKED enum lf_status lf_checkpoint_open(struct lf_checkpoint **out, const char *folder,
+                                             struct lf_error *err);
+void lf_checkpoint_close(struct lf_checkpoint *checkpoint); // NULL is allowed
+const struct lf_topology *lf_checkpoint_topology(const struct lf_checkpoint *checkpoint);
+const char *lf_checkpoint_folder(const struct lf_checkpoint *checkpoint);
+// NULL when the checkpoint has no such tensor.
+const struct lf_tensor *lf_checkpoint_find(const struct lf_checkpoint *checkpoint,
+                                           const char *name);
+
+// F32 values; BF16 and F16 are widened into the checkpoint's memory. Dtype and shape are checked.
+LF_CHECKED enum lf_status lf_checkpoint_f32(struct lf_checkpoint *checkpoint, const float **out,
+                                            const char *name, uint32_t rank, const uint64_t *shape,
+                                            struct lf_error *err);
+// BF16 values (norms, Engram q/k); F16 and F32 are taken where every value is exactly bf16.
+LF_CHECKED enum lf_status lf_checkpoint_bf16(struct lf_checkpoint *checkpoint, const uint16_t **out,
+                                             const char *name, uint32_t rank, const uint64_t *shape,
+                                             struct lf_error *err);
+// A linear map NAME.weight (+ NAME.scale), rows x cols; its tensors tell the format (1.1 rule 5).
+LF_CHECKED enum lf_status lf_checkpoint_matrix(struct lf_checkpoint *checkpoint,
+                                               struct lf_matrix *out, const char *name,
+                                               uint32_t rows, uint32_t cols, struct lf_error *err);
+// An FP8 Engram table of layer: values [rows][dim], scales [rows][dim/32] (5.4).
+struct lf_engram_table {
+    uint64_t rows;
+    uint32_t dim;
+    const uint8_t *value, *scale;
+};
+LF_CHECKED enum lf_status lf_checkpoint_engram(struct lf_checkpoint *checkpoint,
+                                               struct lf_engram_table *out, uint32_t layer,
+                                               struct lf_error *err);

@@ -1,0 +1,14 @@
+// compress_pool: its arguments and its contract (model.md 8.4).
+#pragma once
+#include <stdint.h>
+
+#define LF_COMPRESS_POOL_CONTRACT                                                                  \
+    "one ratio-2 entry from its two rows (model.md 8.4), per dim: (a, b) = softmax(g0, g1) "       \
+    "with the maximum subtracted; y = bf(a*v0 + b*v1), a*v0 plain, b*v1 fused onto it."
+
+struct lf_compress_pool_args {
+    uint32_t entries, dim;
+    const float *const *first;  // [entries]: v[dim] then g[dim] of position 2j
+    const float *const *second; // [entries]: the same of position 2j+1
+    uint16_t *y;                // bf16 [entries][dim]
+};

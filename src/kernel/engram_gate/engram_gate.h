@@ -1,0 +1,21 @@
+// engram_gate: its arguments and its contract (model.md).
+#pragma once
+#include <stdint.h>
+
+#define LF_ENGRAM_GATE_CONTRACT                                                                    \
+    "the four gates and the join of model.md 6.4 steps 3-5, in place on the streams. Sums "        \
+    "over dim: 16 partials by element mod 16, fused, tree as rms_norm. The dot adds fma(x*w, "     \
+    "key, acc) with w = q_weight*k_weight and x*w each one rounded product. gate = "               \
+    "sigmoid(copysign(sqrt(max(|dot|, 1e-6)), dot)). X_i = bf(fma(gate, val, X_i))."
+
+struct lf_engram_gate_args {
+    uint32_t rows, streams, dim;
+    uint16_t *x;              // bf16 [rows][streams][dim], in place
+    const uint16_t *kv;       // bf16 [rows][(streams+1)*dim]: keys, then the shared value
+    const uint16_t *q_weight; // bf16 [streams][dim]; any alignment
+    const uint16_t *k_weight; // bf16 [streams][dim]; any alignment
+    const uint8_t *dead;      // [rows] 1: inside an image span, gate 0; NULL: none
+    float dot_scale;          // dim^-0.5 rounded once
+    float eps;                // norm eps
+    float *gate;              // [rows][streams] or NULL; the gates, for tests
+};

@@ -1,0 +1,15 @@
+// engram_gather: its arguments and its contract (model.md 6.4 step 1).
+#pragma once
+#include <stdint.h>
+
+#define LF_ENGRAM_GATHER_CONTRACT                                                                  \
+    "E[r][c] = bf(e4m3 * 2^(scale-127)) of table row number[r][c] (model.md 6.4 step 1). "         \
+    "Exact."
+
+struct lf_engram_gather_args {
+    uint32_t rows, columns, dim; // dim a multiple of 32
+    const uint64_t *number;      // [rows][columns], below the table's rows
+    const uint8_t *value;        // e4m3 [table rows][dim]
+    const uint8_t *scale;        // UE8M0 [table rows][dim/32]
+    uint16_t *y;                 // bf16 [rows][columns*dim]
+};

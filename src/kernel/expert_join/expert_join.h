@@ -1,0 +1,15 @@
+// expert_join: its arguments and its contract (model.md 9.3).
+#pragma once
+#include <stdint.h>
+
+#define LF_EXPERT_JOIN_CONTRACT                                                                    \
+    "bf(sum of the chosen experts' outputs by ascending id + shared), float32 adds from 0 "        \
+    "(model.md 9.3)."
+
+struct lf_expert_join_args {
+    uint32_t rows, top, dim;
+    const uint16_t *expert; // bf16 [pairs][dim]
+    const uint32_t *pair;   // [rows][top]: the pair of each chosen expert, ascending expert id
+    const uint16_t *shared; // bf16 [rows][dim], added last; NULL where a model has no shared expert
+    uint16_t *y;            // bf16 [rows][dim]
+};

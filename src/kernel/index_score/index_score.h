@@ -1,0 +1,23 @@
+// index_score: its arguments and its contract (model.md 8.6).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include "kernel/row.h"
+
+#define LF_INDEX_SCORE_CONTRACT                                                                    \
+    "I[s] = sum_h w_h * max(0, q_h . k_s) for the visible entries of each row (model.md 8.6). "    \
+    "q . k: products of dequantized values, 16 partials by element mod 16, fused, tree as "        \
+    "linear. Heads ascend: total = fma(w_h, relu_h, total) from 0. w_h = bf16 weight * scale, "    \
+    "one float32 product. A NaN dot product stays NaN through the ReLU."
+
+struct lf_index_score_args {
+    uint32_t rows, heads, dim;
+    const struct lf_row *row;    // [rows], lane
+    const uint16_t *q;           // bf16 [rows][heads][dim], QF4e values
+    const uint16_t *head_weight; // bf16 [rows][heads]
+    float weight_scale;          // index_heads^-0.5 * index_dim^-0.5 rounded once
+    const struct lf_paged *keys; // [lanes]: QF4e rows of dim (kernel/row.h)
+    const uint32_t *visible;     // [rows]: entries 0 .. visible-1 are scored
+    float *score;                // [rows][score_stride]; entries from visible on are not written
+    size_t score_stride;
+};

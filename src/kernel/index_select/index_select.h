@@ -1,0 +1,29 @@
+// index_select: its arguments and its contract (model.md 8.6).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define LF_INDEX_SELECT_CONTRACT                                                                   \
+    "the topk visible entries of greatest score, ties to the lower index, listed ascending "       \
+    "(model.md 8.6), and the candidate blocks (8.7). Rows with visible <= topk list all "          \
+    "entries and read no score. Order of values is IEEE with both zeros equal; NaN orders "        \
+    "below every number."
+
+enum lf_candidate_mode {
+    LF_CANDIDATES_NONE,     // below the candidate source
+    LF_CANDIDATES_PUBLISH,  // the candidate source: writes blocks; its own choice is not restricted
+    LF_CANDIDATES_RESTRICT, // index sources above it: only entries of the row's published blocks
+};
+
+struct lf_index_select_args {
+    uint32_t rows, topk;
+    enum lf_candidate_mode mode;
+    uint32_t block_size, topk_blocks;
+    const uint32_t *visible; // [rows]
+    const float *score;      // [rows][score_stride]
+    size_t score_stride;
+    uint32_t *blocks;   // [rows][topk_blocks] ascending; written by PUBLISH, read by RESTRICT
+    uint32_t *n_blocks; // [rows]
+    uint32_t *selected; // [rows][topk] ascending
+    uint32_t *n_selected;
+};

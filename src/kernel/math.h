@@ -1,0 +1,78 @@
+// exp, sigmoid, log, softplus: the same operations in every instruction set (X-7, S-11).
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include "base/number.h"
+
+// exp within 1 ulp: x = n ln2 + r, a polynomial in r, two power-of-two factors for small results.
+static inline float lf_exp(float x) {
+    const float magic = 0x1.8p23f;
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float t = fmaf(x, 0x1.715476p0f, magic);
+    float n = t - magic;
+    float r = fmaf(n, -0x1.62e4p-1f, x);
+    r = fmaf(n, -0x1.7f7d1cp-20f, r);
+    float p = 0x1.a01a02p-13f;
+    p = fmaf(p, r, 0x1.6c16c2p-10f);
+    p = fmaf(p, r, 0x1.111112p-7f);
+    p = fmaf(p, r, 0x1.555556p-5f);
+    p = fmaf(p, r, 0x1.555556p-3f);
+    p = fmaf(p, r, 0.5f);
+    p = fmaf(p, r, 1.0f);
+    p = fmaf(p, r, 1.0f);
+    uint32_t k = lf_f32_bits(t) - lf_f32_bits(magic) + 256u; // n + 256, positive
+    uint32_t half = k >> 1;
+    float a = lf_f32_from_bits((half - 128u + 127u) << 23);
+    float b = lf_f32_from_bits((k - half - 128u + 127u) << 23);
+    return p * a * b;
+}
+
+static inline float lf_sigmoid(float x) {
+    return 1.0f / (1.0f + lf_exp(-x));
+}
+
+// log in float64 by engine.md S-11; x positive and finite.
+static inline double lf_log64(double x) {
+    const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
+    int e;
+    double m = frexp(x, &e);
+    if (m < 0.70710678118654752440) {
+        m = m + m;
+        e = e - 1;
+    }
+    double f = m - 1.0, s = f / (2.0 + f), z = s * s, p = 1.0 / 23.0;
+    for (int n = 21; n >= 3; n -= 2)
+        p = p * z + 1.0 / (double)n;
+    double r = s * z;
+    r = r * p;
+    r = r + r;
+    double t = s + s;
+    return (double)e * ln2_hi + (t + (r + (double)e * ln2_lo));
+}
+
+// exp in float64 by engine.md S-11; x <= 0, 0 below -708.
+static inline double lf_exp64(double x) {
+    static const double inverse_factorial[14] = {
+        1.0 / 1.0, 1.0 / 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0,
+        1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0, 1.0 / 3628800.0, 1.0 / 39916800.0,
+        1.0 / 479001600.0, 1.0 / 6227020800.0};
+    const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
+    if (x < -708.0)
+        return 0.0;
+    double k = nearbyint(x * 0x1.71547652b82fep+0);
+    double r = (x - k * ln2_hi) - k * ln2_lo;
+    double p = inverse_factorial[13];
+    for (int i = 12; i >= 0; i--)
+        p = p * r + inverse_factorial[i];
+    return ldexp(p, (int)k);
+}
+
+// softplus(v) = v for v > 20 else log1p(exp v) (model.md 9.1), in float64, rounded once.
+static inline float lf_softplus(float v) {
+    if (!(v <= 20.0f))
+        return v;
+    double e = v > 0.0f ? 1.0 / lf_exp64(-(double)v) : lf_exp64((double)v);
+    double u = 1.0 + e;
+    return (float)(u == 1.0 ? e : lf_log64(u) * (e / (u - 1.0)));
+}

@@ -1,0 +1,20 @@
+// rms_norm: its arguments and its contract (model.md 3.4).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define LF_RMS_NORM_CONTRACT                                                                       \
+    "y = bf(w * (x * r)), r = 1/sqrt(mean(x^2) + eps), all float32 (model.md 3.4). Sum order: "    \
+    "x^2 by fused multiply-add into 16 partials by element index mod 16, then the tree i+8, "      \
+    "i+4, i+2, i+1. The mean is sum / n by IEEE division, the root and the reciprocal are "        \
+    "IEEE sqrt and division."
+
+struct lf_rms_norm_args {
+    uint32_t rows, dim;
+    const uint16_t *x; // bf16 [rows][x_stride]
+    size_t x_stride;   // elements
+    const uint16_t *w; // bf16 [dim]; any alignment
+    float eps;
+    uint16_t *y; // bf16 [rows][y_stride]; may be x
+    size_t y_stride;
+};

@@ -1,0 +1,18 @@
+// rope: its arguments and its contract (model.md 3.5).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define LF_ROPE_CONTRACT                                                                           \
+    "rotates the last rope_dim elements of each head in adjacent pairs (model.md 3.5): e' = "      \
+    "e*c - o*s, o' = e*s + o*c, float32 products and sums without fusing, stored as bf16. "        \
+    "inverse uses -s."
+
+struct lf_rope_args {
+    uint32_t rows, heads, head_dim, rope_dim;
+    uint16_t *x;      // bf16 [rows][x_stride], heads x head_dim of it, in place
+    size_t x_stride;  // elements
+    const float *cos; // [rows][rope_dim/2], already of each row's position
+    const float *sin;
+    int inverse;
+};

@@ -1,0 +1,18 @@
+// router: its arguments and its contract (model.md 9.1).
+#pragma once
+#include <stdint.h>
+
+#define LF_ROUTER_CONTRACT                                                                         \
+    "s = sqrt(softplus(logit)); the top experts by s + bias, ties to the lower id, listed by "     \
+    "ascending id; weight = s / (sum of chosen s + 1e-20) * route_scale, the sum ascending by "    \
+    "id (model.md 9.1). softplus(v) = v for v > 20 else log1p(exp v), kernel/math.h. NaN "         \
+    "scores order below every number."
+
+struct lf_router_args {
+    uint32_t rows, experts, top;
+    const float *logits;     // [rows][experts]
+    const float *bias;       // [experts]; any alignment
+    float route_scale;
+    uint32_t *id;  // [rows][top] ascending
+    float *weight; // [rows][top]
+};

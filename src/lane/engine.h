@@ -1,0 +1,77 @@
+// The engine thread: owns the target, runs rounds, answers submit and cancel (engine.md 1.1, 2, 6).
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "model/target.h"
+
+enum lf_done {
+    LF_DONE_EOS,         // an end token, delivered
+    LF_DONE_STOP_STRING, // the stop callback fired
+    LF_DONE_LENGTH,      // max_tokens
+    LF_DONE_WINDOW,      // the context
+    LF_DONE_CANCELLED,
+    LF_DONE_FAILED,
+};
+
+// Asked after each committed token, on the engine thread: nonzero ends the reply after this token.
+typedef int lf_stop_fn(void *ctx, uint32_t id);
+
+struct lf_stats {
+    uint32_t prompt_tokens, completion_tokens, cached_tokens;
+    uint32_t rounds, drafted, accepted, plain_rounds, min_rows; // engine.md 14
+    double queue_seconds, prefill_seconds, time_to_first_token, decode_seconds, tokens_per_second;
+    uint64_t seed;
+    char token_sha256[65];
+};
+
+// Events on the engine thread; each must return at once and must not call into the engine.
+struct lf_sink {
+    void (*prefilled)(void *ctx, uint64_t id, uint32_t cached_tokens);
+    void (*tokens)(void *ctx, uint64_t id, const uint32_t *token, uint32_t n);
+    // Exactly once for every accepted submit. message: for LF_DONE_FAILED, else "".
+    void (*finished)(void *ctx, uint64_t id, enum lf_done why, const struct lf_stats *stats,
+                     const char *message);
+};
+
+struct lf_request {
+    const uint32_t *prompt; // stays valid until finished
+    uint32_t prompt_len;
+    uint32_t max_tokens; // reply limit, 1 or more
+    bool max_explicit;   // the client named it: prompt + max_tokens past the context is refused
+    struct lf_sampling sampling;
+    const uint32_t *eos; // end ids; empty when the client ignores them
+    uint32_t n_eos;
+    lf_stop_fn *stop; // or NULL
+    void *stop_ctx;
+    bool background;
+};
+
+struct lf_engine_status {
+    uint32_t running, waiting, queue_max;
+    uint64_t prompt_tokens, completion_tokens, finished, cancelled, failed; // totals
+    bool draining, dead;
+    char message[256]; // why it is dead
+};
+
+struct lf_engine_options {
+    uint32_t queue_max;     // waiting requests; 0: 128
+    double queue_timeout_s; // 0: none
+};
+
+struct lf_engine;
+// Takes the target over and closes it at the end.
+LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
+                                         const struct lf_engine_options *options,
+                                         struct lf_error *err);
+// Refuses new requests, gives running ones seconds to end, then cancels them; frees everything.
+void lf_engine_close(struct lf_engine *engine, double drain_seconds);
+// Any thread; id unique among live requests. LF_E_QUEUE_FULL, _CLOSED, _VALUE, _TOKEN, _CONTEXT.
+LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id,
+                                           const struct lf_request *request,
+                                           const struct lf_sink *sink, void *ctx,
+                                           struct lf_error *err);
+void lf_engine_cancel(struct lf_engine *engine, uint64_t id); // unknown ids are ignored
+// Never waits on a launch.
+void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);
+const struct lf_target_info *lf_engine_info(const struct lf_engine *engine);

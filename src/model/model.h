@@ -1,0 +1,29 @@
+// The V4.1 family on a device: weights, per-slot state, forward; a target for lane/.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "format/checkpoint.h"
+#include "kernel/table.h"
+#include "model/target.h"
+#include "text/token_map.h"
+
+struct lf_model_options {
+    enum lf_isa isa;
+    uint32_t threads;    // 0: all cores
+    uint32_t slots;      // 0: 1
+    uint64_t context;    // positions a slot; 0: the model's
+    uint32_t chunk_rows; // most rows of one prefill call; 0: 512
+    bool no_cone;        // run every row in full (tests: cone == full)
+};
+
+// Fetches all tensors, allocates state; checkpoint and map must outlive the target.
+LF_CHECKED enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *checkpoint,
+                                        const struct lf_token_map *map,
+                                        const struct lf_model_options *options,
+                                        struct lf_error *err);
+// The logits of the last prefill boundary or of row i of the last verify (score, tests).
+const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);
+// Prefills rows and returns the logits of every one: out [rows][vocab] (score). Commits the rows.
+LF_CHECKED enum lf_status lf_model_score(struct lf_target *t, const struct lf_chunk *chunk,
+                                         float *out, struct lf_error *err);
