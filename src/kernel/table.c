@@ -1,13 +1,6 @@
 #include "kernel/table.h"
 
 #include <string.h>
-#include "kernel/isa.h"
-
-#define LF_KERNEL(name)                                                                            \
-    void lf_##name##_portable(struct lf_pool *pool, const struct lf_##name##_args *args);          \
-    void lf_##name##_avx2(struct lf_pool *pool, const struct lf_##name##_args *args);
-#include "kernel/registry.def"
-#undef LF_KERNEL
 
 enum lf_isa lf_isa_best(void) {
 #ifdef __x86_64__

@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_ACT_QUANT_CONTRACT                                                                      \
     "quantize and dequantize bf16 rows in groups of 32 (model.md 3.2). Codes bit-equal to "        \
@@ -17,3 +18,5 @@ struct lf_act_quant_args {
     uint16_t *y; // bf16 [rows][y_stride]: value * scale, exact in bf16; may be x
     size_t y_stride;
 };
+
+LF_DECLARE_KERNEL(act_quant);

@@ -1,6 +1,7 @@
 // attention: its arguments and its contract (model.md 8.2, 8.8).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 #include "kernel/row.h"
 
 #define LF_ATTENTION_CONTRACT                                                                      \
@@ -31,3 +32,5 @@ struct lf_attention_args {
     uint32_t topk;
     uint16_t *o;                 // bf16 [rows][heads][head_dim]
 };
+
+LF_DECLARE_KERNEL(attention);

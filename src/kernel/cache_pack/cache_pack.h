@@ -1,6 +1,7 @@
 // cache_pack: its arguments and its contract (model.md).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_CACHE_PACK_CONTRACT                                                                     \
     "quantize a bf16 row and store it packed (kernel/row.h layouts; model.md 8.2, 8.5, 8.6, "      \
@@ -14,3 +15,5 @@ struct lf_cache_pack_args {
     const uint16_t *x;   // bf16 [rows][dim]
     uint8_t *const *dst; // [rows]: where each packed row goes, any alignment
 };
+
+LF_DECLARE_KERNEL(cache_pack);

@@ -1,6 +1,7 @@
 // compress_pool: its arguments and its contract (model.md 8.4).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_COMPRESS_POOL_CONTRACT                                                                  \
     "one ratio-2 entry from its two rows (model.md 8.4), per dim: (a, b) = softmax(g0, g1) "       \
@@ -12,3 +13,5 @@ struct lf_compress_pool_args {
     const float *const *second; // [entries]: the same of position 2j+1
     uint16_t *y;                // bf16 [entries][dim]
 };
+
+LF_DECLARE_KERNEL(compress_pool);

@@ -2,6 +2,7 @@
 #pragma once
 #include <stdint.h>
 #include "format/matrix.h"
+#include "kernel/declare.h"
 #include "kernel/row.h"
 
 struct lf_embed_args {
@@ -10,3 +11,5 @@ struct lf_embed_args {
     const struct lf_matrix *table; // bf16 [vocab][dim]; dim is table->in
     uint16_t *streams_out;         // bf16 [rows][streams][dim]
 };
+
+LF_DECLARE_KERNEL(embed);

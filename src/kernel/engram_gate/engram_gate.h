@@ -1,6 +1,7 @@
 // engram_gate: its arguments and its contract (model.md).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_ENGRAM_GATE_CONTRACT                                                                    \
     "the four gates and the join of model.md 6.4 steps 3-5, in place on the streams. Sums "        \
@@ -19,3 +20,5 @@ struct lf_engram_gate_args {
     float eps;                // norm eps
     float *gate;              // [rows][streams] or NULL; the gates, for tests
 };
+
+LF_DECLARE_KERNEL(engram_gate);

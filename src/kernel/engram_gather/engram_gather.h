@@ -1,6 +1,7 @@
 // engram_gather: its arguments and its contract (model.md 6.4 step 1).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_ENGRAM_GATHER_CONTRACT                                                                  \
     "E[r][c] = bf(e4m3 * 2^(scale-127)) of table row number[r][c] (model.md 6.4 step 1). "         \
@@ -13,3 +14,5 @@ struct lf_engram_gather_args {
     const uint8_t *scale;        // UE8M0 [table rows][dim/32]
     uint16_t *y;                 // bf16 [rows][columns*dim]
 };
+
+LF_DECLARE_KERNEL(engram_gather);

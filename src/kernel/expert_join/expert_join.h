@@ -1,6 +1,7 @@
 // expert_join: its arguments and its contract (model.md 9.3).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_EXPERT_JOIN_CONTRACT                                                                    \
     "bf(sum of the chosen experts' outputs by ascending id + shared), float32 adds from 0 "        \
@@ -13,3 +14,5 @@ struct lf_expert_join_args {
     const uint16_t *shared; // bf16 [rows][dim], added last; NULL where a model has no shared expert
     uint16_t *y;            // bf16 [rows][dim]
 };
+
+LF_DECLARE_KERNEL(expert_join);

@@ -1,6 +1,7 @@
 // hc_collapse: its arguments and its contract (model.md 7).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_HC_COLLAPSE_CONTRACT                                                                    \
     "y = bf(sum_i pre_i * X_i), i ascending: first product plain, then fused multiply-adds "       \
@@ -12,3 +13,5 @@ struct lf_hc_collapse_args {
     const float *pre;  // [rows][streams]
     uint16_t *y;       // bf16 [rows][dim]
 };
+
+LF_DECLARE_KERNEL(hc_collapse);

@@ -1,6 +1,7 @@
 // hc_expand: its arguments and its contract (model.md 7).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_HC_EXPAND_CONTRACT                                                                      \
     "X'_j = bf(post_j*b + sum_i comb[i][j]*X_i), in place (model.md 7). First index of comb = "    \
@@ -13,3 +14,5 @@ struct lf_hc_expand_args {
     const float *post; // [rows][streams]
     const float *comb; // [rows][streams][streams]
 };
+
+LF_DECLARE_KERNEL(hc_expand);

@@ -1,6 +1,7 @@
 // hc_mix: its arguments and its contract (model.md 7).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_HC_MIX_CONTRACT                                                                         \
     "pre, post and comb of one sublayer from the streams (model.md 7), all float32. m = (fn . "    \
@@ -20,3 +21,5 @@ struct lf_hc_mix_args {
     float *post; // [rows][streams]
     float *comb; // [rows][streams][streams], first index = old stream
 };
+
+LF_DECLARE_KERNEL(hc_mix);

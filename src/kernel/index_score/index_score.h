@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/declare.h"
 #include "kernel/row.h"
 
 #define LF_INDEX_SCORE_CONTRACT                                                                    \
@@ -21,3 +22,5 @@ struct lf_index_score_args {
     float *score;                // [rows][score_stride]; entries from visible on are not written
     size_t score_stride;
 };
+
+LF_DECLARE_KERNEL(index_score);

@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_INDEX_SELECT_CONTRACT                                                                   \
     "the topk visible entries of greatest score, ties to the lower index, listed ascending "       \
@@ -27,3 +28,5 @@ struct lf_index_select_args {
     uint32_t *selected; // [rows][topk] ascending
     uint32_t *n_selected;
 };
+
+LF_DECLARE_KERNEL(index_select);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "format/matrix.h"
+#include "kernel/declare.h"
 
 #define LF_LINEAR_CONTRACT                                                                         \
     "y = x . W^T for the weight formats of format/matrix.h, several maps in one launch. x is "     \
@@ -30,3 +31,5 @@ struct lf_linear_args {
     uint32_t n_jobs;
     const struct lf_linear_job *job;
 };
+
+LF_DECLARE_KERNEL(linear);

@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_RMS_NORM_CONTRACT                                                                       \
     "y = bf(w * (x * r)), r = 1/sqrt(mean(x^2) + eps), all float32 (model.md 3.4). Sum order: "    \
@@ -18,3 +19,5 @@ struct lf_rms_norm_args {
     uint16_t *y; // bf16 [rows][y_stride]; may be x
     size_t y_stride;
 };
+
+LF_DECLARE_KERNEL(rms_norm);

@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_ROPE_CONTRACT                                                                           \
     "rotates the last rope_dim elements of each head in adjacent pairs (model.md 3.5): e' = "      \
@@ -16,3 +17,5 @@ struct lf_rope_args {
     const float *sin;
     int inverse;
 };
+
+LF_DECLARE_KERNEL(rope);

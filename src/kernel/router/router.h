@@ -1,6 +1,7 @@
 // router: its arguments and its contract (model.md 9.1).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_ROUTER_CONTRACT                                                                         \
     "s = sqrt(softplus(logit)); the top experts by s + bias, ties to the lower id, listed by "     \
@@ -16,3 +17,5 @@ struct lf_router_args {
     uint32_t *id;  // [rows][top] ascending
     float *weight; // [rows][top]
 };
+
+LF_DECLARE_KERNEL(router);

@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_SAMPLE_CONTRACT                                                                         \
     "one token a row by the rule of engine.md 10 (S-1 .. S-11): Philox noise by (seed, "           \
@@ -40,3 +41,5 @@ double lf_sample_uniform(uint64_t seed, uint64_t position, uint32_t id);
 double lf_sample_gumbel(uint64_t seed, uint64_t position, uint32_t id);
 double lf_sample_log(double x); // x > 0, finite
 double lf_sample_exp(double x); // x <= 0
+
+LF_DECLARE_KERNEL(sample);

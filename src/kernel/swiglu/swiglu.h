@@ -1,6 +1,7 @@
 // swiglu: its arguments and its contract (model.md 9.2).
 #pragma once
 #include <stdint.h>
+#include "kernel/declare.h"
 
 #define LF_SWIGLU_CONTRACT                                                                         \
     "u = clamp(u, -limit, limit), g = min(g, limit); h = (g*sigmoid(g))*u; times weight if "       \
@@ -14,3 +15,5 @@ struct lf_swiglu_args {
     const float *weight; // [rows] or NULL (shared expert)
     uint16_t *y;         // bf16 [rows][dim]; may be gate or up
 };
+
+LF_DECLARE_KERNEL(swiglu);
