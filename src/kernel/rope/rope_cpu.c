@@ -1,0 +1,39 @@
+#include "kernel/rope/rope.h"
+
+#include "device/pool.h"
+#include "kernel/isa.h"
+#include "kernel/settle.h"
+
+// Pair i is elements 2i and 2i+1.
+static void rotate(uint16_t *x, uint32_t pairs, const float *cos, const float *sin, float sign) {
+#if LF_FAULT == 1
+    uint32_t next = 1, odd = pairs; // 1: pairs i and i + d/2, rotation in halves
+#else
+    uint32_t next = 2, odd = 1;
+#endif
+    for (uint32_t i = 0; i < pairs; i++) {
+        float e = lf_bf16_to_f32(x[next * i]), o = lf_bf16_to_f32(x[next * i + odd]);
+        float s = sign * sin[i];
+        x[next * i] = lf_bf16_settle(e * cos[i] - o * s);
+        x[next * i + odd] = lf_bf16_settle(e * s + o * cos[i]);
+    }
+}
+
+static void rotate_row(void *ctx, uint32_t row, uint32_t worker) {
+    (void)worker;
+    const struct lf_rope_args *args = ctx;
+    uint32_t pairs = args->rope_dim / 2;
+    uint16_t *x = args->x + row * args->x_stride + (args->head_dim - args->rope_dim);
+    const float *cos = args->cos + (size_t)row * pairs, *sin = args->sin + (size_t)row * pairs;
+#if LF_FAULT == 2
+    if (args->inverse) // 2: the inverse call leaves x as it is
+        return;
+#endif
+    for (uint32_t head = 0; head < args->heads; head++)
+        rotate(x + (size_t)head * args->head_dim, pairs, cos, sin, args->inverse ? -1.0f : 1.0f);
+}
+
+void LF_KERNEL_NAME(lf_rope)(struct lf_pool *pool, const struct lf_rope_args *args) {
+    struct lf_rope_args copy = *args;
+    lf_pool_run(pool, args->rows, rotate_row, &copy);
+}
