@@ -1,0 +1,212 @@
+#include "device/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+enum {
+    CACHE_LINE = 64,
+    SPINS = 400,      // pauses before the first yield
+    YIELDS = 200,     // yields before a worker sleeps
+    CLOSED = 1 << 30, // bit of active: no worker may join the job any more
+};
+
+struct worker {
+    struct lf_pool *pool;
+    pthread_t thread;
+    uint32_t id;
+    uint8_t *scratch;
+};
+
+struct lf_pool {
+    uint32_t threads, started; // started: workers with a running thread, the caller's not counted
+    size_t scratch_bytes;
+    struct worker *worker;
+    bool running;
+    // The job: written while no worker has joined, read between join and leave.
+    lf_task_fn *task;
+    void *ctx;
+    uint32_t tasks;
+    _Alignas(CACHE_LINE) atomic_uint next;  // the next task nobody took
+    _Alignas(CACHE_LINE) atomic_int active; // workers inside the job, or CLOSED
+    _Alignas(CACHE_LINE) atomic_uint epoch; // counts jobs
+    atomic_uint sleepers;
+    atomic_bool closing;
+    pthread_mutex_t lock; // for sleeping only
+    pthread_cond_t wake;
+};
+
+static void pause_cpu(void) {
+#ifdef __x86_64__
+    _mm_pause();
+#endif
+}
+
+// A waiter gives its processor away: another program's time slice is never waited out.
+static void back_off(uint32_t *turns) {
+    if ((*turns)++ < SPINS)
+        pause_cpu();
+    else
+        sched_yield();
+}
+
+static void take_tasks(struct lf_pool *pool, uint32_t id) {
+    lf_task_fn *task = pool->task;
+    void *ctx = pool->ctx;
+    uint32_t tasks = pool->tasks;
+    for (;;) {
+        uint32_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        if (i >= tasks)
+            return;
+        task(ctx, i, id);
+    }
+}
+
+// A worker that wakes late finds the job closed and goes back to waiting: nobody waits for it.
+static bool join(struct lf_pool *pool) {
+    int active = atomic_load(&pool->active);
+    while (!(active & CLOSED))
+        if (atomic_compare_exchange_weak(&pool->active, &active, active + 1))
+            return true;
+    return false;
+}
+
+// Returns the new epoch; sleeping and waking agree through epoch and sleepers, both seq_cst.
+static unsigned wait_epoch(struct lf_pool *pool, unsigned seen) {
+    for (uint32_t turns = 0; turns < SPINS + YIELDS;) {
+        unsigned epoch = atomic_load(&pool->epoch);
+        if (epoch != seen)
+            return epoch;
+        back_off(&turns);
+    }
+    pthread_mutex_lock(&pool->lock);
+    atomic_fetch_add(&pool->sleepers, 1);
+    while (atomic_load(&pool->epoch) == seen)
+        pthread_cond_wait(&pool->wake, &pool->lock);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->lock);
+    return atomic_load(&pool->epoch);
+}
+
+static void *worker_main(void *arg) {
+    struct worker *worker = arg;
+    struct lf_pool *pool = worker->pool;
+    unsigned seen = 0;
+    for (;;) {
+        seen = wait_epoch(pool, seen);
+        if (atomic_load(&pool->closing))
+            return NULL;
+        if (join(pool)) {
+            take_tasks(pool, worker->id);
+            atomic_fetch_sub(&pool->active, 1);
+        }
+    }
+}
+
+static void wake_all(struct lf_pool *pool) {
+    atomic_fetch_add(&pool->epoch, 1);
+    if (atomic_load(&pool->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static enum lf_status start_worker(struct lf_pool *pool, uint32_t id, struct lf_error *err) {
+    struct worker *worker = &pool->worker[id];
+    size_t bytes = pool->scratch_bytes;
+    *worker = (struct worker){.pool = pool, .id = id};
+    worker->scratch = aligned_alloc(CACHE_LINE, bytes);
+    if (!worker->scratch)
+        return lf_fail(err, LF_E_MEM, "no memory for %zu bytes of scratch of thread %u", bytes, id);
+    // NaN in every format: a kernel that reads what it did not write shows it.
+    memset(worker->scratch, 0xFF, bytes);
+    if (id == 0)
+        return LF_OK;
+    int cause = pthread_create(&worker->thread, NULL, worker_main, worker);
+    if (cause)
+        return lf_fail(err, LF_E_MEM, "thread %u of %u did not start: %s", id, pool->threads,
+                       strerror(cause));
+    pool->started++;
+    return LF_OK;
+}
+
+enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scratch_bytes,
+                            struct lf_error *err) {
+    LF_ASSERT(threads >= 1 && scratch_bytes < SIZE_MAX - CACHE_LINE);
+    *out = NULL;
+    struct lf_pool *pool = aligned_alloc(CACHE_LINE, sizeof *pool);
+    struct worker *worker = calloc(threads, sizeof *worker);
+    if (!pool || !worker) {
+        free(pool);
+        free(worker);
+        return lf_fail(err, LF_E_MEM, "no memory for a pool of %u threads", threads);
+    }
+    memset(pool, 0, sizeof *pool);
+    pool->threads = threads;
+    pool->worker = worker;
+    pool->scratch_bytes = (scratch_bytes / CACHE_LINE + 1) * CACHE_LINE;
+    atomic_init(&pool->active, CLOSED);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    for (uint32_t id = 0; id < threads; id++) {
+        enum lf_status status = start_worker(pool, id, err);
+        if (status != LF_OK) {
+            lf_pool_close(pool);
+            return status;
+        }
+    }
+    *out = pool;
+    return LF_OK;
+}
+
+void lf_pool_close(struct lf_pool *pool) {
+    if (!pool)
+        return;
+    atomic_store(&pool->closing, true);
+    wake_all(pool);
+    for (uint32_t id = 1; id <= pool->started; id++)
+        pthread_join(pool->worker[id].thread, NULL);
+    for (uint32_t id = 0; id < pool->threads; id++)
+        free(pool->worker[id].scratch);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->worker);
+    free(pool);
+}
+
+uint32_t lf_pool_threads(const struct lf_pool *pool) {
+    return pool->threads;
+}
+
+void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx) {
+    LF_ASSERT(!pool->running);
+    pool->running = true;
+    pool->task = task;
+    pool->ctx = ctx;
+    pool->tasks = tasks;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    if (tasks <= 1 || pool->threads == 1) {
+        take_tasks(pool, 0);
+        pool->running = false;
+        return;
+    }
+    atomic_store(&pool->active, 0);
+    wake_all(pool);
+    take_tasks(pool, 0);
+    atomic_fetch_or(&pool->active, CLOSED);
+    for (uint32_t turns = 0; atomic_load(&pool->active) != CLOSED;)
+        back_off(&turns);
+    pool->running = false;
+}
+
+void *lf_pool_scratch(struct lf_pool *pool, uint32_t worker, size_t bytes) {
+    LF_ASSERT(worker < pool->threads && bytes <= pool->scratch_bytes);
+    return pool->worker[worker].scratch;
+}

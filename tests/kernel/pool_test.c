@@ -1,0 +1,149 @@
+// The thread pool: every task once, own scratch, quiet workers, any number of threads.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "device/pool.h"
+
+static struct lf_pool *open_pool(uint32_t threads, size_t scratch_bytes) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_pool *pool;
+    assert_int_equal(lf_pool_open(&pool, threads, scratch_bytes, &err), LF_OK);
+    assert_int_equal(lf_pool_threads(pool), threads);
+    return pool;
+}
+
+enum { TASKS_MAX = 1000 };
+struct counts {
+    struct lf_pool *pool;
+    uint32_t runs[TASKS_MAX]; // plain: a task taken twice at once is a race that TSan sees
+    atomic_uint workers_bad;
+    uint64_t sum;
+};
+
+static void count_task(void *ctx, uint32_t i, uint32_t worker) {
+    struct counts *counts = ctx;
+    counts->runs[i]++;
+    if (worker >= lf_pool_threads(counts->pool))
+        atomic_fetch_add(&counts->workers_bad, 1);
+}
+
+static void every_task_runs_exactly_once_for_any_number_of_threads(void **state) {
+    (void)state;
+    static const uint32_t tasks[] = {0, 1, 2, 3, 7, 64, TASKS_MAX};
+    struct counts *counts = calloc(1, sizeof *counts);
+    for (uint32_t threads = 1; threads <= 5; threads++) {
+        counts->pool = open_pool(threads, 64);
+        for (uint32_t round = 0; round < 300; round++) {
+            uint32_t n = tasks[round % 7];
+            memset(counts->runs, 0, sizeof counts->runs);
+            lf_pool_run(counts->pool, n, count_task, counts);
+            for (uint32_t i = 0; i < TASKS_MAX; i++)
+                assert_int_equal(counts->runs[i], i < n);
+        }
+        lf_pool_close(counts->pool);
+    }
+    assert_int_equal(atomic_load(&counts->workers_bad), 0);
+    free(counts);
+}
+
+static void scratch_task(void *ctx, uint32_t i, uint32_t worker) {
+    struct counts *counts = ctx;
+    uint32_t *scratch = lf_pool_scratch(counts->pool, worker, 4096);
+    for (uint32_t k = 0; k < 1024; k++)
+        scratch[k] = i;
+    for (uint32_t k = 0; k < 1024; k++)
+        if (scratch[k] != i || (uintptr_t)scratch % 64)
+            atomic_fetch_add(&counts->workers_bad, 1);
+}
+
+static void each_worker_has_aligned_scratch_of_its_own(void **state) {
+    (void)state;
+    struct counts *counts = calloc(1, sizeof *counts);
+    counts->pool = open_pool(4, 4096);
+    lf_pool_run(counts->pool, 500, scratch_task, counts);
+    assert_int_equal(atomic_load(&counts->workers_bad), 0);
+    lf_pool_close(counts->pool);
+    free(counts);
+}
+
+static void results_are_visible_to_the_caller_after_run(void **state) {
+    (void)state;
+    struct counts *counts = calloc(1, sizeof *counts);
+    counts->pool = open_pool(3, 64);
+    for (uint32_t round = 1; round <= 2000; round++) {
+        lf_pool_run(counts->pool, 5, count_task, counts);
+        for (uint32_t i = 0; i < 5; i++)
+            assert_int_equal(counts->runs[i], round);
+    }
+    lf_pool_close(counts->pool);
+    free(counts);
+}
+
+static void sleeping_workers_wake_for_the_next_job(void **state) {
+    (void)state;
+    struct counts *counts = calloc(1, sizeof *counts);
+    counts->pool = open_pool(3, 64);
+    for (uint32_t round = 1; round <= 5; round++) {
+        usleep(20000);
+        lf_pool_run(counts->pool, 100, count_task, counts);
+        for (uint32_t i = 0; i < 100; i++)
+            assert_int_equal(counts->runs[i], round);
+    }
+    lf_pool_close(counts->pool);
+    free(counts);
+}
+
+static double process_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void idle_workers_use_no_processor_time(void **state) {
+    (void)state;
+    struct counts *counts = calloc(1, sizeof *counts);
+    counts->pool = open_pool(4, 64);
+    lf_pool_run(counts->pool, 100, count_task, counts);
+    usleep(100000);
+    double before = process_seconds();
+    usleep(300000);
+    assert_true(process_seconds() - before < 0.05);
+    lf_pool_close(counts->pool);
+    free(counts);
+}
+
+static void a_pool_closes_whether_used_or_not(void **state) {
+    (void)state;
+    lf_pool_close(NULL);
+    for (uint32_t threads = 1; threads <= 4; threads++)
+        lf_pool_close(open_pool(threads, 1));
+}
+
+static void scratch_that_memory_cannot_hold_is_refused(void **state) {
+    (void)state;
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_pool *pool;
+    assert_int_equal(lf_pool_open(&pool, 2, (size_t)1 << 60, &err), LF_E_MEM);
+    assert_null(pool);
+    assert_non_null(strstr(err.text, "scratch"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_runs_exactly_once_for_any_number_of_threads),
+        cmocka_unit_test(each_worker_has_aligned_scratch_of_its_own),
+        cmocka_unit_test(results_are_visible_to_the_caller_after_run),
+        cmocka_unit_test(sleeping_workers_wake_for_the_next_job),
+        cmocka_unit_test(idle_workers_use_no_processor_time),
+        cmocka_unit_test(a_pool_closes_whether_used_or_not),
+        cmocka_unit_test(scratch_that_memory_cannot_hold_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
