@@ -1,0 +1,30 @@
+// Test data of the text floor: files under the roots that the environment names.
+#pragma once
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "text/tokenizer.h"
+
+static inline void path_under(char path[4096], const char *root, const char *name) {
+    const char *folder = getenv(root);
+    snprintf(path, 4096, "%s/%s", folder ? folder : ".", name);
+}
+
+static inline json_t *load_json(const char *root, const char *name) {
+    char path[4096];
+    json_error_t wrong;
+    path_under(path, root, name);
+    json_t *json = json_load_file(path, 0, &wrong);
+    if (!json)
+        fail_msg("%s: %s", path, wrong.text);
+    return json;
+}
+
+// NULL with the reason in err.
+static inline struct lf_tokenizer *open_tokenizer(const char *root, const char *name,
+                                                  struct lf_error *err) {
+    char path[4096];
+    struct lf_tokenizer *t;
+    path_under(path, root, name);
+    return lf_tokenizer_open(&t, path, err) == LF_OK ? t : NULL;
+}
