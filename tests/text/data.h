@@ -2,11 +2,11 @@
 #pragma once
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include "text/tokenizer.h"
+#include "../support/env.h"
 
 static inline void path_under(char path[4096], const char *root, const char *name) {
-    const char *folder = getenv(root);
+    const char *folder = env_value(root);
     snprintf(path, 4096, "%s/%s", folder ? folder : ".", name);
 }
 
@@ -14,7 +14,7 @@ static inline json_t *load_json(const char *root, const char *name) {
     char path[4096];
     json_error_t wrong;
     path_under(path, root, name);
-    json_t *json = json_load_file(path, 0, &wrong);
+    json_t *json = json_load_file(path, JSON_ALLOW_NUL, &wrong);
     if (!json)
         fail_msg("%s: %s", path, wrong.text);
     return json;
