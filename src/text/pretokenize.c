@@ -1,6 +1,5 @@
 #include "text/pretokenize.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <utf8proc.h>
 
@@ -26,9 +25,10 @@ static const uint8_t ascii_class[128] = {
     ['{' ... '~'] = SIGN,
 };
 
-static bool is_wide_space(uint32_t code) {
-    return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
-           code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+bool lf_code_is_space(uint32_t code) {
+    return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xA0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
+           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
 }
 
 static unsigned wide_class(uint32_t code) {
@@ -50,7 +50,7 @@ static unsigned wide_class(uint32_t code) {
     unsigned class = category_class[utf8proc_category((utf8proc_int32_t)code) & 31];
     if (code >= 0x3040 && code <= 0x30FF)
         class |= HAN;
-    return is_wide_space(code) ? class | SPACE : class;
+    return lf_code_is_space(code) ? class | SPACE : class;
 }
 
 struct character {

@@ -44,7 +44,7 @@ static inline uint64_t load(const char *s, size_t len) {
     return word;
 }
 
-static inline uint64_t word_hash(const char *s, size_t len) {
+uint64_t lf_word_hash(const char *s, size_t len) {
     const uint64_t k = 0x9E3779B97F4A7C15u;
     uint64_t hash = len * k, last;
     for (; len > 8; s += 8, len -= 8) {
@@ -83,7 +83,7 @@ static inline size_t word_place(const struct lf_tokenizer *t, const char *bytes,
 uint32_t lf_word_add(struct lf_tokenizer *t, uint32_t id) {
     size_t len;
     const char *bytes = lf_token_bytes(t, id, &len);
-    uint64_t hash = word_hash(bytes, len);
+    uint64_t hash = lf_word_hash(bytes, len);
     uint64_t *place = t->word.place + word_place(t, bytes, len, hash);
     if (*place != UINT64_MAX)
         return (uint32_t)*place & (LF_TOKENS_MAX - 1);
@@ -92,18 +92,18 @@ uint32_t lf_word_add(struct lf_tokenizer *t, uint32_t id) {
 }
 
 uint32_t lf_word_find(const struct lf_tokenizer *t, const char *bytes, size_t len) {
-    uint64_t place = t->word.place[word_place(t, bytes, len, word_hash(bytes, len))];
+    uint64_t place = t->word.place[word_place(t, bytes, len, lf_word_hash(bytes, len))];
     return place == UINT64_MAX ? LF_TOKEN_NONE : (uint32_t)place & (LF_TOKENS_MAX - 1);
 }
 
 void lf_word_split(struct lf_tokenizer *t, uint32_t id) {
     size_t len;
     const char *bytes = lf_token_bytes(t, id, &len);
-    t->word.place[word_place(t, bytes, len, word_hash(bytes, len))] |= WORD_SPLIT;
+    t->word.place[word_place(t, bytes, len, lf_word_hash(bytes, len))] |= WORD_SPLIT;
 }
 
 uint32_t lf_word_whole(const struct lf_tokenizer *t, const char *bytes, size_t len) {
-    uint64_t place = t->word.place[word_place(t, bytes, len, word_hash(bytes, len))];
+    uint64_t place = t->word.place[word_place(t, bytes, len, lf_word_hash(bytes, len))];
     // An empty place has the split bit too.
     return place & WORD_SPLIT ? LF_TOKEN_NONE : (uint32_t)place;
 }

@@ -48,6 +48,8 @@ int lf_byte_of_char(uint32_t code);
 // Places for count entries; false when memory ran out.
 bool lf_word_table_init(struct lf_word_table *table, struct lf_arena *arena, size_t count);
 void lf_pair_add(struct lf_tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
+// Well mixed in its high and in its low half.
+uint64_t lf_word_hash(const char *bytes, size_t len);
 // Adds id under its bytes, or gives the id that has these bytes already.
 uint32_t lf_word_add(struct lf_tokenizer *t, uint32_t id);
 // The token with these bytes, or LF_TOKEN_NONE.
