@@ -2,6 +2,7 @@
 #pragma once
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 #include "base/number.h"
 
 // exp within 1 ulp: x = n ln2 + r, a polynomial in r, two power-of-two factors for small results.
@@ -32,11 +33,25 @@ static inline float lf_sigmoid(float x) {
     return 1.0f / (1.0f + lf_exp(-x));
 }
 
-// log in float64 by engine.md S-11; x positive and finite.
+static inline uint64_t lf_f64_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline double lf_f64_from_bits(uint64_t bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// log in float64 by engine.md S-11; x positive and finite. The split is frexp's, from the bits.
 static inline double lf_log64(double x) {
     const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
-    int e;
-    double m = frexp(x, &e);
+    int e = x < 0x1p-1022 ? -54 : 0;
+    uint64_t bits = lf_f64_bits(x < 0x1p-1022 ? x * 0x1p54 : x);
+    e += (int)(bits >> 52) - 1022;
+    double m = lf_f64_from_bits((bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1022 << 52);
     if (m < 0.70710678118654752440) {
         m = m + m;
         e = e - 1;
@@ -51,21 +66,22 @@ static inline double lf_log64(double x) {
     return (double)e * ln2_hi + (t + (r + (double)e * ln2_lo));
 }
 
-// exp in float64 by engine.md S-11; x <= 0, 0 below -708.
+// exp in float64 by engine.md S-11; x <= 0, 0 below -708; above, 2^k is normal.
 static inline double lf_exp64(double x) {
     static const double inverse_factorial[14] = {
         1.0 / 1.0, 1.0 / 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0,
         1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0, 1.0 / 3628800.0, 1.0 / 39916800.0,
         1.0 / 479001600.0, 1.0 / 6227020800.0};
-    const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
-    if (x < -708.0)
-        return 0.0;
-    double k = nearbyint(x * 0x1.71547652b82fep+0);
-    double r = (x - k * ln2_hi) - k * ln2_lo;
+    const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33, magic = 0x1.8p52;
+    double held = x < -708.0 ? -708.0 : x;
+    double shifted = held * 0x1.71547652b82fep+0 + magic; // the sum rounds to an integer
+    double k = shifted - magic;
+    double r = (held - k * ln2_hi) - k * ln2_lo;
     double p = inverse_factorial[13];
     for (int i = 12; i >= 0; i--)
         p = p * r + inverse_factorial[i];
-    return ldexp(p, (int)k);
+    uint64_t power = lf_f64_bits(shifted) - lf_f64_bits(magic) + 1023;
+    return x < -708.0 ? 0.0 : p * lf_f64_from_bits(power << 52);
 }
 
 // softplus(v) = v for v > 20 else log1p(exp v) (model.md 9.1), in float64, rounded once.

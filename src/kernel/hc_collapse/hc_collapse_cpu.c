@@ -1,0 +1,32 @@
+#include "kernel/hc_collapse/hc_collapse.h"
+
+#include <math.h>
+#include "device/pool.h"
+#include "kernel/columns.h"
+#include "kernel/isa.h"
+
+static void collapse_row(void *ctx, uint32_t row, uint32_t worker) {
+    const struct lf_hc_collapse_args *a = ctx;
+    const uint16_t *x = a->x + (size_t)row * a->streams * a->dim;
+    const float *pre = a->pre + (size_t)row * a->streams;
+    uint16_t *y = a->y + (size_t)row * a->dim;
+    (void)worker;
+    for (uint32_t d = 0; d < a->dim; d += LF_COLUMNS) {
+        uint32_t n = lf_columns_at(d, a->dim);
+        float sum[LF_COLUMNS], v[LF_COLUMNS];
+        lf_columns_widen(v, x + d, n);
+        for (uint32_t c = 0; c < n; c++)
+            sum[c] = pre[0] * v[c];
+        for (uint32_t i = 1; i < a->streams; i++) {
+            lf_columns_widen(v, x + (size_t)i * a->dim + d, n);
+            float weight = pre[i];
+            for (uint32_t c = 0; c < n; c++)
+                sum[c] = fmaf(weight, v[c], sum[c]);
+        }
+        lf_columns_round(y + d, sum, n);
+    }
+}
+
+void LF_KERNEL_NAME(lf_hc_collapse)(struct lf_pool *pool, const struct lf_hc_collapse_args *args) {
+    lf_pool_run(pool, args->rows, collapse_row, (void *)args);
+}

@@ -1,0 +1,48 @@
+#include "kernel/hc_expand/hc_expand.h"
+
+#include <math.h>
+#include "device/pool.h"
+#include "format/topology.h"
+#include "kernel/columns.h"
+#include "kernel/isa.h"
+
+// One new stream's block of columns from all old ones; comb points at its column.
+static void mix_block(float *restrict sum, float post, const float *b, const float *comb,
+                      uint32_t streams, float old[][LF_COLUMNS], uint32_t n, uint32_t step) {
+    for (uint32_t c = 0; c < n; c++)
+        sum[c] = post * b[c];
+    for (uint32_t i = 0; i < streams; i++) {
+        float weight = comb[i * step];
+        for (uint32_t c = 0; c < n; c++)
+            sum[c] = fmaf(weight, old[i][c], sum[c]);
+    }
+}
+
+static void expand_row(void *ctx, uint32_t row, uint32_t worker) {
+    const struct lf_hc_expand_args *a = ctx;
+    uint16_t *x = a->x + (size_t)row * a->streams * a->dim;
+    const float *post = a->post + (size_t)row * a->streams;
+    const float *comb = a->comb + (size_t)row * a->streams * a->streams;
+    (void)worker;
+    for (uint32_t d = 0; d < a->dim; d += LF_COLUMNS) {
+        uint32_t n = lf_columns_at(d, a->dim);
+        float old[LF_STREAMS_MAX][LF_COLUMNS], b[LF_COLUMNS], sum[LF_COLUMNS];
+        lf_columns_widen(b, a->b + (size_t)row * a->dim + d, n);
+        for (uint32_t i = 0; i < a->streams; i++)
+            lf_columns_widen(old[i], x + (size_t)i * a->dim + d, n);
+        for (uint32_t j = 0; j < a->streams; j++) {
+            const float *column = comb + j;
+            uint32_t step = a->streams;
+#if LF_FAULT == 1
+            column = comb + j * a->streams, step = 1; // 1: sums over the second index of comb
+#endif
+            mix_block(sum, post[j], b, column, a->streams, old, n, step);
+            lf_columns_round(x + (size_t)j * a->dim + d, sum, n);
+        }
+    }
+}
+
+void LF_KERNEL_NAME(lf_hc_expand)(struct lf_pool *pool, const struct lf_hc_expand_args *args) {
+    LF_ASSERT(args->streams <= LF_STREAMS_MAX);
+    lf_pool_run(pool, args->rows, expand_row, (void *)args);
+}

@@ -1,0 +1,35 @@
+// How the float64 references read bits: on their own, with no helper of the fast kernels.
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// Element i of a bf16 array of any alignment.
+static inline double lf_ref_bf16(const void *x, size_t i) {
+    uint16_t bits;
+    memcpy(&bits, (const char *)x + 2 * i, sizeof bits);
+    uint32_t word = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return (double)value;
+}
+
+// Element i of a float32 array of any alignment.
+static inline double lf_ref_f32(const void *x, size_t i) {
+    float value;
+    memcpy(&value, (const char *)x + 4 * i, sizeof value);
+    return (double)value;
+}
+
+static inline double lf_ref_e4m3(uint8_t code) {
+    int exponent = code >> 3 & 15, mantissa = code & 7;
+    double value = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+    if ((code & 0x7F) == 0x7F)
+        value = (double)NAN;
+    return code & 0x80 ? -value : value;
+}
+
+static inline double lf_ref_ue8m0(uint8_t byte) {
+    return byte == 255 ? (double)NAN : ldexp(1.0, byte - 127);
+}
