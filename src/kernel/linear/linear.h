@@ -8,13 +8,23 @@
 #define LF_LINEAR_CONTRACT                                                                         \
     "y = x . W^T for the weight formats of format/matrix.h, several maps in one launch. x is "     \
     "bf16 and already what the map reads: QA8 values for FP8 and MXFP4 weights, plain bf16 "       \
-    "else (model.md 3.3). Sum order (engine.md X-7, cpu-probe.md 2): 16 float32 partials; "        \
-    "partial i takes the 32-bit words i, i+16, ... of the packed weight row, elements of a "       \
-    "word ascending, one fused multiply-add a product; for MXFP4 the sum of a word's 8 "           \
-    "products is exact, rounded once to float32, then one fused multiply-add with the block's "    \
-    "scale. A row's end that is no multiple of 16 words is padded with zero products. Then "       \
-    "partials i and i+8 are added, i and i+4, i and i+2, i and i+1. Output: bf16 nearest "         \
-    "even, or the float32 total."
+    "else (model.md 3.3). A weight is value times scale as float32: exact, or infinity past "      \
+    "float32's range; an e4m3 NaN code or the scale 255 gives NaN. Sum order (engine.md X-7, "     \
+    "cpu-probe.md 2): 16 float32 partials from +0; partial i takes the 32-bit words i, i+16, ... " \
+    "of the packed weight row, elements of a word ascending, one fused multiply-add a product. "   \
+    "MXFP4: t is the sum of a word's 8 products without the scale: elements 0..3 as a product "    \
+    "and three fused multiply-adds, elements 4..7 the same, then one addition (both chains are "   \
+    "exact for QA8 values, so t is the exact sum rounded once; other x keep this order), then "    \
+    "one fused multiply-add of t and the block's scale. A row's end that is no multiple of 16 "    \
+    "words is padded with products +0 * +0. Then partials i and i+8 are added, i and i+4, i and "  \
+    "i+2, i and i+1. Output: bf16 nearest even, or the float32 total; a NaN is stored as 7FC0, "   \
+    "7FC00000. Bound: g(D) sum |w x|, D = (elements of a partial) + 4, for MXFP4 and QA8 values "  \
+    "(words of a partial) + 1 + 4. Which form runs depends on format and rows; all forms give "    \
+    "these bits. A weight row is read once a call while it decodes into scratch (always up to "    \
+    "LF_LINEAR_ROWS_BLOCK rows)."
+
+// What a worker needs: lf_pool_open's scratch_bytes must not be less.
+enum { LF_LINEAR_SCRATCH_BYTES = 512 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
 
 struct lf_linear_job {
     const struct lf_matrix *w;
@@ -33,3 +43,5 @@ struct lf_linear_args {
 };
 
 LF_DECLARE_KERNEL(linear);
+// out: the jobs' [rows][out] one after the other; magnitude, the sums of |w x|, the same or NULL.
+void lf_linear_f64_sums(const struct lf_linear_args *args, double *out, double *magnitude);
