@@ -103,6 +103,6 @@ LF_CHECKED enum lf_status lf_prompt_encode(const struct lf_prompt *prompt,
                                            struct lf_error *err);
 // The display form: segments as one string.
 void lf_prompt_print(struct lf_buffer *out, const struct lf_prompt *prompt);
-// low, high, max, aliases and integers (prompts.md 3); *thinking_off for none.
+// low, high, max, aliases and integers (prompts.md 3); *thinking_off for none, then *out stays.
 LF_CHECKED enum lf_status lf_effort_parse(int *out, bool *thinking_off, const char *name,
                                           struct lf_error *err);
