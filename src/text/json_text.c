@@ -243,7 +243,7 @@ bool lf_json_double(struct lf_json_span value, double *out) {
         return false;
     struct lf_buffer text = {0};
     lf_buffer_add(&text, value.text, value.len);
-    *out = text.failed ? INFINITY : strtod(text.data, NULL);
+    *out = text.failed ? HUGE_VAL : strtod(text.data, NULL);
     lf_buffer_free(&text);
     return isfinite(*out);
 }
