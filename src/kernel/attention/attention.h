@@ -1,5 +1,6 @@
 // attention: its arguments and its contract (model.md 8.2, 8.8).
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 #include "kernel/declare.h"
 #include "kernel/row.h"
@@ -8,20 +9,26 @@
     "window rows oldest to newest, then the selected compressed entries ascending, one list a "    \
     "row (model.md 8.2, 8.8). Key and value are the same dequantized row, shared by all "          \
     "heads. The list is cut into blocks of 64 from its first entry. z_t = (q . k_t) * scale: "     \
-    "16 partials by element mod 16, fused, tree i+8, i+4, i+2, i+1. Per block: m' = max(m, "       \
-    "max z); P_t = exp(z_t - m'); the denominator adds P_t in float32, the value sum adds "        \
-    "bf(P_t)*k_t, both over t in 16 partials by (t mod 16) and the same tree within the "          \
-    "block; earlier sums are scaled by exp(m - m') and the block's are added. m starts at "        \
-    "-1e30. At the end o = bf(value / (denominator + exp(sink - m))). The list without sink "      \
-    "entries is never empty (own row)."
+    "16 partials by element mod 16, fused, tree i+8, i+4, i+2, i+1, then one product. Per "        \
+    "block: m' = max(m, max z); P_t = exp(z_t - m'); the denominator's block sum adds P_t in "     \
+    "float32, the value's adds bf(P_t)*k_t, both over t in 16 partials by (t mod 16), a "          \
+    "partial's first term plain and the others fused onto it, and the same tree; the last "        \
+    "block is filled up to a multiple of 16 with zero terms. sum = fma(sum, exp(m - m'), "         \
+    "block sum) from 0; m starts at -1e30. At the end o = bf(value / (denominator + exp(sink - "   \
+    "m))), an IEEE division. A z_t that is not finite (NaN or infinity in q or a key) makes that " \
+    "head of that row NaN, stored as 0x7FC0. The list without sink is never empty (own row). "     \
+    "Error bound per element, u = 2^-24, B blocks, z the exact scores: term t of both sums is "    \
+    "off by e_t = g(head_dim/16+5) * scale * sum|q k_t| + u * |z_t - max z| + (3B+4) * u, the "    \
+    "sums by g(8+B), bf(P_t) by 2^-9; then the quotient, u, and the bf16 store, half a spacing."
 
 struct lf_attention_args {
-    uint32_t rows, heads, head_dim;
+    uint32_t rows, heads, head_dim; // head_dim a multiple of 32
     const struct lf_row *row;    // [rows]
     const uint16_t *q;           // bf16 [rows][heads][head_dim], rotated
     float scale;                 // head_dim^-0.5 rounded once
     const float *sink;           // [heads]
     uint32_t window;             // W: positions max(0, p-W+1) .. p
+    int whole_span;              // drafter (model.md 11.4): max(0, pos0-W) .. end of the span
     const struct lf_span *span;  // [lanes]: window rows at positions >= pos0 come from call_keys
     const uint8_t *call_keys;    // QA8 rows of this call, in row.index order
     uint8_t *const *ring;        // [lanes]: QA8 ring, position p at row p % ring_rows
@@ -32,5 +39,11 @@ struct lf_attention_args {
     uint32_t topk;
     uint16_t *o;                 // bf16 [rows][heads][head_dim]
 };
+
+// What one worker needs of lf_pool_scratch: a block of keys, queries, values and weights.
+static inline size_t lf_attention_scratch_bytes(uint32_t heads, uint32_t head_dim) {
+    size_t wide = (size_t)head_dim + 16;
+    return sizeof(float) * (64 * wide + heads * (wide + head_dim + 64 + 3));
+}
 
 LF_DECLARE_KERNEL(attention);
