@@ -18,8 +18,8 @@
     "m))), an IEEE division. A z_t that is not finite (NaN or infinity in q or a key) makes that " \
     "head of that row NaN, stored as 0x7FC0. The list without sink is never empty (own row). "     \
     "Error bound per element, u = 2^-24, B blocks, z the exact scores: term t of both sums is "    \
-    "off by e_t = g(head_dim/16+5) * scale * sum|q k_t| + u * |z_t - max z| + (3B+4) * u, the "    \
-    "sums by g(8+B), bf(P_t) by 2^-9; then the quotient, u, and the bf16 store, half a spacing."
+    "off by e_t = g(head_dim/16+5) * scale * sum|q k_t| + u * (|z_t| + |z_t - max z|) + "          \
+    "(3B+4) * u, the sums by g(8+B), bf(P_t) by 2^-8; then the quotient, u, and the bf16 store."
 
 struct lf_attention_args {
     uint32_t rows, heads, head_dim; // head_dim a multiple of 32

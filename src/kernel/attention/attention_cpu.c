@@ -182,8 +182,10 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
 #if LF_FAULT != 1 // 1: the sink left out
         total += lf_exp(args->sink[first + i] - h.m[i]);
 #endif
+        const float *value = h.value + (size_t)i * dim;
+        uint16_t *o = args->o + at + (size_t)i * dim;
         for (uint32_t d = 0; d < dim; d++)
-            args->o[at + (size_t)i * dim + d] = lf_bf16_settle(h.value[(size_t)i * dim + d] / total);
+            o[d] = lf_bf16_settle(value[d] / total);
     }
 }
 

@@ -46,17 +46,6 @@ value_partial(const float *p0, const float *p1, const float *k, size_t stride, u
     return sum;
 }
 
-// Partials i, i+8, i+4, i+12: one node of the tree's third level.
-static inline __attribute__((always_inline)) struct value_quad
-value_node(const float *p0, const float *p1, const float *k, size_t stride, uint32_t steps,
-           uint32_t i) {
-    struct value_quad a = value_add(value_partial(p0, p1, k, stride, steps, i),
-                                    value_partial(p0, p1, k, stride, steps, i + 8));
-    struct value_quad b = value_add(value_partial(p0, p1, k, stride, steps, i + 4),
-                                    value_partial(p0, p1, k, stride, steps, i + 12));
-    return value_add(a, b);
-}
-
 static inline void value_store(const struct value_head *head, __m256 low, __m256 high) {
     __m256 factor = _mm256_set1_ps(head->factor);
     __m256 old_low = _mm256_loadu_ps(head->sum), old_high = _mm256_loadu_ps(head->sum + 8);
@@ -67,12 +56,14 @@ static inline void value_store(const struct value_head *head, __m256 low, __m256
 static inline __attribute__((always_inline)) void value_pair_steps(const struct value_head head[2],
                                                                    const float *k, size_t stride,
                                                                    uint32_t steps) {
-    const float *p0 = head[0].p, *p1 = head[1].p;
-    struct value_quad even = value_add(value_node(p0, p1, k, stride, steps, 0),
-                                       value_node(p0, p1, k, stride, steps, 2));
-    struct value_quad odd = value_add(value_node(p0, p1, k, stride, steps, 1),
-                                      value_node(p0, p1, k, stride, steps, 3));
-    struct value_quad total = value_add(even, odd);
+    struct value_quad eight[8];
+    for (uint32_t i = 0; i < 8; i++)
+        eight[i] = value_add(value_partial(head[0].p, head[1].p, k, stride, steps, i),
+                             value_partial(head[0].p, head[1].p, k, stride, steps, i + 8));
+    struct value_quad four[4];
+    for (uint32_t i = 0; i < 4; i++)
+        four[i] = value_add(eight[i], eight[i + 4]);
+    struct value_quad total = value_add(value_add(four[0], four[2]), value_add(four[1], four[3]));
     value_store(&head[0], total.a, total.b);
     value_store(&head[1], total.c, total.d);
 }
