@@ -22,10 +22,12 @@ enum lf_dtype {
     LF_DTYPE_F4,
     LF_DTYPE_OTHER, // known to safetensors, never wanted here
 };
+enum { LF_DTYPES = LF_DTYPE_OTHER + 1 };
 
 struct lf_tensor {
     const char *name;
     enum lf_dtype dtype;
+    const char *dtype_name; // as written in the header
     uint32_t rank;
     uint64_t shape[8];
     const uint8_t *data; // in the mapping; any alignment
@@ -67,3 +69,26 @@ struct lf_engram_table {
 LF_CHECKED enum lf_status lf_checkpoint_engram(struct lf_checkpoint *checkpoint,
                                                struct lf_engram_table *out, uint32_t layer,
                                                struct lf_error *err);
+
+// What a checkpoint holds (lanefold info). Pointers live as long as the checkpoint.
+struct lf_checkpoint_summary {
+    const char *config_sha256;
+    bool indexed;             // model.safetensors.index.json was used
+    uint32_t files, files_missing; // files named, and those of them that are not there
+    uint64_t tensors, payload_bytes, dtype_bytes[LF_DTYPES]; // of the opened files
+    uint64_t linears[LF_WEIGHT_FORMATS];                     // linear maps by format
+    uint64_t total_claimed; // the index's metadata.total_size, 0 when it has none
+    uint64_t ignored;       // tensors that nothing reads
+    const char *const *ignored_name;
+    uint64_t bias_vl_missing; // any: image input is refused
+    const char *const *bias_vl_missing_name;
+    uint64_t bias_rounded; // ffn.gate.bias tensors that are not F32
+    const char *const *bias_rounded_name;
+    bool has_engram_tables; // every table is in this folder
+    bool has_drafts, has_vision;
+};
+void lf_checkpoint_summary(const struct lf_checkpoint *checkpoint,
+                           struct lf_checkpoint_summary *out);
+// A folder that only has to hold the Engram tables (checkpoint.md 7.2): nothing else is checked.
+LF_CHECKED enum lf_status lf_checkpoint_open_tables(struct lf_checkpoint **out, const char *folder,
+                                                    struct lf_error *err);

@@ -10,6 +10,7 @@ enum lf_weight_format {
     LF_WEIGHT_FP8,   // data: e4m3 [out][in], scale: UE8M0 [ceil(out/32)][in/32] (checkpoint.md 5.2)
     LF_WEIGHT_MXFP4, // data: e2m1 pairs [out][in/2], low first, scale: UE8M0 [out][in/32] (5.3)
 };
+enum { LF_WEIGHT_FORMATS = LF_WEIGHT_MXFP4 + 1 };
 
 // Pointers may have any alignment: tensors start on multiples of 8 at best, some on odd bytes.
 struct lf_matrix {

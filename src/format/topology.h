@@ -42,9 +42,16 @@ struct lf_topology {
     uint32_t engram_pad_id, engram_classes;
     uint32_t draft_block, draft_noise_id, draft_markov_rank, draft_experts, draft_experts_top;
     uint32_t n_draft_taps, draft_taps[LF_LIST_MAX];
-    uint32_t bos_id, eos_id, pad_id, image_id;
+    uint32_t bos_id, eos_id, pad_id;
+    uint32_t image_id; // UINT32_MAX when a text-only config has none
     bool has_quantization;  // quantization_config present with quant_method fp8 or exl3
+    struct lf_quantization {
+        bool exl3;                     // quant_method exl3, else fp8
+        uint32_t n_block, block[2];    // weight_block_size, n_block 0 when absent
+        bool scale_ue8m0, expert_fp4;  // scale_fmt ue8m0, expert_dtype fp4
+    } quantization;
     bool has_vision;        // vision_config present (its fields are read when pictures are served)
+    uint32_t vision_layers; // blocks of the image tower, 0 without one
     char config_sha256[65];
 };
 
