@@ -27,15 +27,6 @@ static const struct isa isas[] = {
 enum { ISAS = sizeof isas / sizeof *isas, FORMATS = LF_WEIGHT_MXFP4 + 1 };
 static const char *const format_names[FORMATS] = {"bf16", "f16", "f32", "fp8", "mxfp4"};
 
-static int can_run(const struct isa *isa) {
-#ifdef __x86_64__
-    if (isa->run == lf_linear_avx2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    (void)isa;
-    return 1;
-}
-
 // A matrix whose bytes end tail bytes before an unreadable page: any alignment.
 struct weights {
     struct lf_matrix m;
@@ -216,7 +207,7 @@ static void every_format_gives_the_declared_bits(void **state) {
                 struct lf_linear_job job = {.w = &w.m, .rows = n, .x = x, .x_stride = stride,
                                             .y_stride = shapes[s].out + 5, .y_f32 = style % 2};
                 for (uint32_t i = 0; i < ISAS; i++)
-                    if (can_run(&isas[i]))
+                    if (lf_check_can_run(i))
                         check_job(&isas[i], pool, job);
                 free(x);
                 weights_close(&w);
@@ -238,7 +229,7 @@ static void odd_widths_of_plain_formats_are_padded_with_zero_products(void **sta
                 struct lf_linear_job job = {.w = &w.m, .rows = rows, .x = x, .x_stride = in,
                                             .y_stride = 5, .y_f32 = 1};
                 for (uint32_t i = 0; i < ISAS; i++)
-                    if (can_run(&isas[i]))
+                    if (lf_check_can_run(i))
                         check_job(&isas[i], pool, job);
                 weights_close(&w);
             }
@@ -261,7 +252,7 @@ static void a_partial_of_minus_zero_becomes_plus_zero_only_through_padding(void 
                                         .y_stride = 3, .y_f32 = 1};
             assert_int_equal(signbit(declared_sum(&w.m, 0, x)) != 0, words == 16);
             for (uint32_t i = 0; i < ISAS; i++)
-                if (can_run(&isas[i]))
+                if (lf_check_can_run(i))
                     check_job(&isas[i], pool, job);
             weights_close(&w);
         }
@@ -297,7 +288,7 @@ static void every_element_is_within_the_bound_of_float64(void **state) {
                 for (uint32_t i = 0; i < rows * OUT; i++)
                     limit[i] *= lf_check_gamma(depth_of(&w.m));
                 for (uint32_t i = 0; i < ISAS; i++) {
-                    if (!can_run(&isas[i]))
+                    if (!lf_check_can_run(i))
                         continue;
                     memset(y, 0xFF, sizeof y);
                     memset(y16, 0xFF, sizeof y16);
@@ -331,7 +322,7 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
         for (uint32_t kind = 0; kind < LF_HOSTILE_KINDS; kind++)
             lf_check_fill_hostile(kind, x + (SAMPLES + kind) * IN, IN);
         for (uint32_t i = 0; i < ISAS; i++) {
-            if (!can_run(&isas[i]))
+            if (!lf_check_can_run(i))
                 continue;
             uint32_t index[CALL_MAX];
             float alone[SAMPLES][OUT], y[CALL_MAX][OUT];
@@ -381,7 +372,7 @@ static void nan_and_infinity_of_a_row_show_in_its_outputs(void **state) {
                     for (uint32_t o = 0; o < OUT; o++)
                         assert_true(isnan(declared_sum(&w.m, o, x)));
                 for (uint32_t i = 0; i < ISAS; i++)
-                    if (can_run(&isas[i]))
+                    if (lf_check_can_run(i))
                         check_job(&isas[i], pool, job);
                 weights_close(&w);
             }
@@ -412,7 +403,7 @@ static void all_codes_and_all_edge_scales_are_decoded(void **state) {
                                 isnan(declared_sum(&w.m, 0xFF, x)));
                 assert_int_equal(isnan(declared_sum(&w.m, 0, x)) != 0, scales[s] == 255);
                 for (uint32_t i = 0; i < ISAS; i++)
-                    if (can_run(&isas[i]))
+                    if (lf_check_can_run(i))
                         check_job(&isas[i], pool, job);
                 weights_close(&w);
             }
@@ -436,7 +427,7 @@ static void several_jobs_in_one_launch_give_what_each_gives_alone(void **state) 
                                         .y_stride = OUT};
     }
     for (uint32_t i = 0; i < ISAS; i++)
-        for (uint32_t threads = 1; can_run(&isas[i]) && threads <= 3; threads++) {
+        for (uint32_t threads = 1; lf_check_can_run(i) && threads <= 3; threads++) {
             struct lf_pool *pool = lf_check_pool(threads);
             memset(y, 0xEE, sizeof y);
             memset(alone, 0xEE, sizeof alone);
@@ -468,7 +459,7 @@ static void a_row_longer_than_scratch_gives_the_declared_bits(void **state) {
     x_quantize(&w.m, x, (size_t)ROWS * IN);
     struct lf_linear_job job = {.w = &w.m, .x = x, .x_stride = IN, .y_stride = 2, .y_f32 = 1};
     for (uint32_t i = 0; i < ISAS; i++)
-        for (uint32_t n = 0; can_run(&isas[i]) && n < 2; n++) {
+        for (uint32_t n = 0; lf_check_can_run(i) && n < 2; n++) {
             job.rows = n ? ROWS : 1;
             check_job(&isas[i], pool, job);
         }

@@ -155,3 +155,11 @@ struct lf_pool *lf_check_pool(uint32_t threads) {
         fail_msg("%s", err.text);
     return pool;
 }
+
+int lf_check_can_run(uint32_t isa) {
+#ifdef __x86_64__
+    if (isa == 1)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    return isa == 0;
+}

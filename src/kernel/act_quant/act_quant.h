@@ -6,7 +6,8 @@
 
 #define LF_ACT_QUANT_CONTRACT                                                                      \
     "quantize and dequantize bf16 rows in groups of 32 (model.md 3.2). Codes bit-equal to "        \
-    "base/quant."
+    "base/quant; the value times the scale is exact in bf16. A group that holds a NaN or an "      \
+    "infinity becomes 7FC0 throughout. No sums."
 
 enum lf_act_format { LF_ACT_QA8, LF_ACT_QF4E };
 

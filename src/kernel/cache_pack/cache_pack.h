@@ -5,7 +5,8 @@
 
 #define LF_CACHE_PACK_CONTRACT                                                                     \
     "quantize a bf16 row and store it packed (kernel/row.h layouts; model.md 8.2, 8.5, 8.6, "      \
-    "12.1)."
+    "12.1). Codes and scales bit-equal to base/quant for every bf16 input, NaN and infinity "      \
+    "included. No sums."
 
 enum lf_cache_format { LF_CACHE_QA8, LF_CACHE_QF4S, LF_CACHE_QF4E };
 

@@ -1,0 +1,196 @@
+// Activation quantizers: base/quant's codes dequantized, for every kind of row.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "base/quant.h"
+#include "kernel/act_quant/act_quant.h"
+#include "kernel_check.h"
+
+typedef void kernel_fn(struct lf_pool *pool, const struct lf_act_quant_args *args);
+static kernel_fn *const isas[] = {lf_act_quant_portable,
+#ifdef __x86_64__
+                                  lf_act_quant_avx2
+#endif
+};
+static const char *const isa_names[] = {"portable", "avx2"};
+enum { ISAS = sizeof isas / sizeof *isas };
+
+// One group through base/quant; a NaN is the house's one NaN.
+static void expected_group(enum lf_act_format format, const uint16_t *x, uint16_t *y) {
+    uint8_t codes[32], scale;
+    scale = format == LF_ACT_QA8 ? lf_qa8_group(x, codes) : lf_qf4e_group(x, codes);
+    for (int i = 0; i < 32; i++) {
+        float v = format == LF_ACT_QA8 ? lf_e4m3_to_f32(codes[i]) : lf_e2m1_to_f32(codes[i]);
+        v *= lf_ue8m0_to_f32(scale);
+        y[i] = isnan(v) ? 0x7FC0 : lf_bf16_from_f32(v);
+    }
+}
+
+static void check_rows(const struct lf_act_quant_args *given, struct lf_pool *pool) {
+    struct lf_act_quant_args args = *given;
+    size_t words = (args.rows - 1) * args.y_stride + args.dim;
+    struct lf_check_buffer y = lf_check_open(words * 2, 0);
+    uint16_t *expected = malloc(words * 2);
+    memset(expected, 0xEE, words * 2);
+    for (uint32_t r = 0; r < args.rows; r++)
+        for (uint32_t k = 0; k < args.dim; k += 32)
+            expected_group(args.format, args.x + r * args.x_stride + k,
+                           expected + r * args.y_stride + k);
+    args.y = y.data;
+    for (uint32_t i = 0; i < ISAS; i++) {
+        if (!lf_check_can_run(i))
+            continue;
+        lf_check_poison(&y, 0xEE);
+        isas[i](pool, &args);
+        lf_check_same(isa_names[i], y.data, expected, words * 2);
+        lf_check_guards(&y, isa_names[i]);
+    }
+    free(expected);
+    lf_check_close(&y);
+}
+
+static void both_formats_equal_base_quant_in_every_style(void **state) {
+    (void)state;
+    enum { ROWS = 21, DIM = 1280, STRIDE = 1312 };
+    struct lf_check_rng rng = {21};
+    uint16_t *x = malloc(ROWS * STRIDE * 2);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        struct lf_pool *pool = lf_check_pool(threads);
+        for (uint32_t format = 0; format < 2; format++)
+            for (uint32_t style = 0; style < LF_STYLES; style++)
+                for (int scale = -120; scale <= 120; scale += 24) {
+                    lf_check_fill_bf16(&rng, style, ldexpf(1.0f, scale), x, ROWS * STRIDE);
+                    check_rows(&(struct lf_act_quant_args){format, ROWS, DIM, x, STRIDE, NULL,
+                                                           DIM + 8},
+                               pool);
+                }
+        lf_pool_close(pool);
+    }
+    free(x);
+}
+
+static void every_bf16_value_beside_every_scale_equals_base_quant(void **state) {
+    (void)state;
+    enum { GROUPS = 65536 / 31 + 1, DIM = GROUPS * 32 };
+    struct lf_check_rng rng = {22};
+    struct lf_pool *pool = lf_check_pool(2);
+    uint16_t *x = malloc(DIM * 2);
+    for (uint32_t round = 0; round < 12; round++) {
+        for (uint32_t g = 0, v = 0; g < GROUPS; g++) {
+            for (uint32_t i = 0; i < 31; i++)
+                x[g * 32 + i] = (uint16_t)v++;
+            uint16_t first = x[g * 32];
+            // The group's largest value is the round's, a little to far above the others.
+            x[g * 32 + 31] = (uint16_t)((first & 0x7F80) + round * 0x80 +
+                                        lf_check_below(&rng, 128));
+        }
+        for (uint32_t format = 0; format < 2; format++)
+            check_rows(&(struct lf_act_quant_args){format, 1, DIM, x, DIM, NULL, DIM}, pool);
+    }
+    free(x);
+    lf_pool_close(pool);
+}
+
+static void a_row_is_untouched_by_hostile_rows_and_hostile_rows_show(void **state) {
+    (void)state;
+    enum { ROWS = LF_HOSTILE_KINDS + 1, DIM = 96 };
+    struct lf_check_rng rng = {23};
+    struct lf_pool *pool = lf_check_pool(2);
+    uint16_t x[ROWS * DIM];
+    for (uint32_t format = 0; format < 2; format++)
+        for (uint32_t place = 0; place < ROWS; place++) {
+            for (uint32_t r = 0; r < ROWS; r++)
+                lf_check_fill_hostile(place + r, x + r * DIM, DIM);
+            lf_check_fill_bf16(&rng, LF_STYLE_WIDE, 1.0f, x + place * DIM, DIM);
+            check_rows(&(struct lf_act_quant_args){format, ROWS, DIM, x, DIM, NULL, DIM}, pool);
+        }
+    lf_pool_close(pool);
+}
+
+static void one_nan_or_infinity_makes_its_group_nan(void **state) {
+    (void)state;
+    static const uint16_t bad[] = {0x7F80, 0xFF80, 0x7F81, 0xFFFF};
+    struct lf_pool *pool = lf_check_pool(1);
+    for (uint32_t b = 0; b < 4; b++)
+        for (uint32_t format = 0; format < 2; format++) {
+            uint16_t x[64], y[64];
+            for (int i = 0; i < 64; i++)
+                x[i] = 0x3F80;
+            x[5] = bad[b];
+            struct lf_act_quant_args args = {format, 1, 64, x, 64, y, 64};
+            for (uint32_t i = 0; i < ISAS; i++) {
+                if (!lf_check_can_run(i))
+                    continue;
+                isas[i](pool, &args);
+                for (int k = 0; k < 64; k++)
+                    assert_int_equal(y[k], k < 32 ? 0x7FC0 : 0x3F80);
+            }
+        }
+    lf_pool_close(pool);
+}
+
+static void in_place_gives_the_same_bits_and_again_changes_nothing(void **state) {
+    (void)state;
+    enum { ROWS = 3, DIM = 160 };
+    struct lf_check_rng rng = {24};
+    struct lf_pool *pool = lf_check_pool(2);
+    uint16_t x[ROWS * DIM], y[ROWS * DIM];
+    for (uint32_t format = 0; format < 2; format++) {
+        lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 3.0f, x, ROWS * DIM);
+        struct lf_act_quant_args args = {format, ROWS, DIM, x, DIM, y, DIM};
+        for (uint32_t i = 0; i < ISAS; i++) {
+            if (!lf_check_can_run(i))
+                continue;
+            args.x = x, args.y = y;
+            isas[i](pool, &args);
+            args.y = x;
+            isas[i](pool, &args);
+            lf_check_same(isa_names[i], x, y, sizeof y);
+            isas[i](pool, &args);
+            lf_check_same(isa_names[i], x, y, sizeof y);
+        }
+    }
+    lf_pool_close(pool);
+}
+
+static void the_float64_reference_gives_the_same_values(void **state) {
+    (void)state;
+    enum { ROWS = 4, DIM = 320 };
+    struct lf_check_rng rng = {25};
+    struct lf_pool *pool = lf_check_pool(1);
+    uint16_t x[ROWS * DIM], y[ROWS * DIM];
+    double ref[ROWS * DIM];
+    for (uint32_t format = 0; format < 2; format++)
+        for (uint32_t style = 0; style < LF_STYLES; style++) {
+            lf_check_fill_bf16(&rng, style, 0.3f, x, ROWS * DIM);
+            struct lf_act_quant_args args = {format, ROWS, DIM, x, DIM, y, DIM};
+            lf_act_quant_f64(&args, ref);
+            for (uint32_t i = 0; i < ISAS; i++) {
+                if (!lf_check_can_run(i))
+                    continue;
+                memset(y, 0xFF, sizeof y);
+                isas[i](pool, &args);
+                for (uint32_t k = 0; k < ROWS * DIM; k++)
+                    assert_true((double)lf_bf16_to_f32(y[k]) == ref[k]);
+            }
+        }
+    lf_pool_close(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_formats_equal_base_quant_in_every_style),
+        cmocka_unit_test(every_bf16_value_beside_every_scale_equals_base_quant),
+        cmocka_unit_test(a_row_is_untouched_by_hostile_rows_and_hostile_rows_show),
+        cmocka_unit_test(one_nan_or_infinity_makes_its_group_nan),
+        cmocka_unit_test(in_place_gives_the_same_bits_and_again_changes_nothing),
+        cmocka_unit_test(the_float64_reference_gives_the_same_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+// Packed cache rows: base/quant's codes and scales in the layouts of kernel/row.h.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "base/quant.h"
+#include "kernel/cache_pack/cache_pack.h"
+#include "kernel/row.h"
+#include "kernel_check.h"
+
+typedef void kernel_fn(struct lf_pool *pool, const struct lf_cache_pack_args *args);
+static kernel_fn *const isas[] = {lf_cache_pack_portable,
+#ifdef __x86_64__
+                                  lf_cache_pack_avx2
+#endif
+};
+static const char *const isa_names[] = {"portable", "avx2"};
+enum { ISAS = sizeof isas / sizeof *isas, FORMATS = LF_CACHE_QF4E + 1 };
+
+static uint32_t row_bytes(enum lf_cache_format format, uint32_t dim) {
+    return format == LF_CACHE_QA8    ? lf_qa8_row_bytes(dim)
+           : format == LF_CACHE_QF4S ? lf_qf4s_row_bytes(dim)
+                                     : lf_qf4e_row_bytes(dim);
+}
+
+// The value at k of a packed row; *code and *scale as stored.
+static float unpack(enum lf_cache_format format, const uint8_t *row, uint32_t dim, uint32_t k,
+                    uint8_t *code, uint8_t *scale) {
+    if (format == LF_CACHE_QA8) {
+        *code = row[k];
+        *scale = row[dim + k / 32];
+        return lf_e4m3_to_f32(*code) * lf_ue8m0_to_f32(*scale);
+    }
+    *code = row[k / 2] >> k % 2 * 4 & 15;
+    *scale = row[dim / 2 + k / (format == LF_CACHE_QF4S ? 16 : 32)];
+    float by = format == LF_CACHE_QF4S ? lf_e4m3_to_f32(*scale) : lf_ue8m0_to_f32(*scale);
+    return lf_e2m1_to_f32(*code) * by;
+}
+
+static void check_row(enum lf_cache_format format, const uint16_t *x, const uint8_t *row,
+                      uint32_t dim) {
+    uint32_t group = format == LF_CACHE_QF4S ? 16 : 32;
+    for (uint32_t k = 0; k < dim; k += group) {
+        uint8_t codes[32], byte, code, scale;
+        byte = format == LF_CACHE_QA8    ? lf_qa8_group(x + k, codes)
+               : format == LF_CACHE_QF4S ? lf_qf4s_group(x + k, codes)
+                                         : lf_qf4e_group(x + k, codes);
+        for (uint32_t i = 0; i < group; i++) {
+            unpack(format, row, dim, k + i, &code, &scale);
+            assert_int_equal(scale, byte);
+            assert_int_equal(code, codes[i]);
+        }
+    }
+}
+
+// Rows land at scattered odd addresses; nothing beside them is written.
+static void check_pack(enum lf_cache_format format, const uint16_t *x, uint32_t rows, uint32_t dim,
+                       struct lf_pool *pool) {
+    uint32_t bytes = row_bytes(format, dim);
+    struct lf_check_buffer *row = malloc(rows * sizeof *row);
+    uint8_t **dst = malloc(rows * sizeof *dst);
+    for (uint32_t r = 0; r < rows; r++) {
+        row[r] = lf_check_open(bytes, r % 3);
+        dst[r] = row[r].data;
+    }
+    struct lf_cache_pack_args args = {format, rows, dim, x, dst};
+    for (uint32_t i = 0; i < ISAS; i++) {
+        if (!lf_check_can_run(i))
+            continue;
+        for (uint32_t r = 0; r < rows; r++)
+            lf_check_poison(&row[r], (uint8_t)(0xEE + i));
+        isas[i](pool, &args);
+        for (uint32_t r = 0; r < rows; r++) {
+            check_row(format, x + (size_t)r * dim, dst[r], dim);
+            lf_check_guards(&row[r], isa_names[i]);
+        }
+    }
+    for (uint32_t r = 0; r < rows; r++)
+        lf_check_close(&row[r]);
+    free(row);
+    free(dst);
+}
+
+static void every_format_equals_base_quant_in_every_style(void **state) {
+    (void)state;
+    enum { ROWS = 37 };
+    static const uint32_t dims[] = {32, 64, 128, 512};
+    struct lf_check_rng rng = {31};
+    uint16_t *x = malloc(ROWS * 512 * 2);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        struct lf_pool *pool = lf_check_pool(threads);
+        for (uint32_t format = 0; format < FORMATS; format++)
+            for (uint32_t style = 0; style < LF_STYLES; style++)
+                for (int scale = -120; scale <= 120; scale += 40) {
+                    uint32_t rows = scale ? 3 : ROWS;
+                    lf_check_fill_bf16(&rng, style, ldexpf(1.0f, scale), x, ROWS * 512);
+                    check_pack(format, x, rows, dims[(style + threads) % 4], pool);
+                }
+        lf_pool_close(pool);
+    }
+    free(x);
+}
+
+static void every_bf16_value_beside_larger_ones_equals_base_quant(void **state) {
+    (void)state;
+    enum { GROUPS = 65536 / 15 + 2, DIM = GROUPS / 2 * 32 };
+    struct lf_check_rng rng = {32};
+    struct lf_pool *pool = lf_check_pool(2);
+    uint16_t *x = malloc(DIM * 2);
+    for (uint32_t round = 0; round < 6; round++) {
+        for (uint32_t g = 0, v = 0; g < DIM / 16; g++) {
+            for (uint32_t i = 0; i < 15; i++)
+                x[g * 16 + i] = (uint16_t)v++;
+            x[g * 16 + 15] = (uint16_t)((x[g * 16] & 0x7F80) + round * 0x80 +
+                                        lf_check_below(&rng, 128));
+        }
+        for (uint32_t format = 0; format < FORMATS; format++)
+            check_pack(format, x, 1, DIM, pool);
+    }
+    free(x);
+    lf_pool_close(pool);
+}
+
+static void nan_and_infinity_are_stored_as_base_quant_says(void **state) {
+    (void)state;
+    struct lf_check_rng rng = {33};
+    struct lf_pool *pool = lf_check_pool(1);
+    uint16_t x[LF_HOSTILE_KINDS * 64];
+    for (uint32_t format = 0; format < FORMATS; format++)
+        for (uint32_t one = 0; one < 2; one++) {
+            for (uint32_t kind = 0; kind < LF_HOSTILE_KINDS; kind++) {
+                uint16_t *row = x + kind * 64;
+                lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, row, 64);
+                lf_check_fill_hostile(kind, one ? row + 7 : row, one ? 2 : 64);
+            }
+            check_pack(format, x, LF_HOSTILE_KINDS, 64, pool);
+        }
+    lf_pool_close(pool);
+}
+
+static void packed_rows_mean_what_the_float64_reference_says(void **state) {
+    (void)state;
+    enum { ROWS = 5, DIM = 64 };
+    struct lf_check_rng rng = {34};
+    struct lf_pool *pool = lf_check_pool(1);
+    uint16_t x[ROWS * DIM];
+    uint8_t row[ROWS][DIM + 2], code, scale;
+    uint8_t *dst[ROWS];
+    double ref[ROWS * DIM];
+    for (uint32_t r = 0; r < ROWS; r++)
+        dst[r] = row[r];
+    for (uint32_t format = 0; format < FORMATS; format++)
+        for (uint32_t style = 0; style < LF_STYLES; style++) {
+            lf_check_fill_bf16(&rng, style, 0.7f, x, ROWS * DIM);
+            struct lf_cache_pack_args args = {format, ROWS, DIM, x, dst};
+            lf_cache_pack_f64(&args, ref);
+            for (uint32_t i = 0; i < ISAS; i++) {
+                if (!lf_check_can_run(i))
+                    continue;
+                isas[i](pool, &args);
+                for (uint32_t k = 0; k < ROWS * DIM; k++) {
+                    float got = unpack(format, row[k / DIM], DIM, k % DIM, &code, &scale);
+                    assert_true((double)got == ref[k]);
+                }
+            }
+        }
+    lf_pool_close(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_equals_base_quant_in_every_style),
+        cmocka_unit_test(every_bf16_value_beside_larger_ones_equals_base_quant),
+        cmocka_unit_test(nan_and_infinity_are_stored_as_base_quant_says),
+        cmocka_unit_test(packed_rows_mean_what_the_float64_reference_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
