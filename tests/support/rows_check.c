@@ -1,0 +1,141 @@
+#include "rows_check.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kernel_check.h"
+
+// One call's operands, its inputs as they were, and which given row lies at each place.
+struct call {
+    const struct lf_rows_case *c;
+    uint32_t rows;
+    int32_t *given; // -1: a hostile row
+    struct lf_check_buffer buffer[LF_ROWS_OPERANDS_MAX];
+    uint8_t *before[LF_ROWS_OPERANDS_MAX];
+};
+
+bool lf_rows_have_avx2(void) {
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+static void fill_row(const struct lf_rows_operand *operand, uint8_t *row, int32_t given,
+                     uint32_t place) {
+    size_t bytes = operand->row_bytes;
+    const uint8_t *rows = operand->rows;
+    if (given >= 0)
+        memcpy(row, rows + (size_t)given * bytes, bytes);
+    else if (operand->kind == LF_ROWS_FIXED)
+        memcpy(row, rows, bytes);
+    else if (bytes % 2)
+        memset(row, (int)place, bytes);
+    else
+        lf_check_fill_hostile(place, (uint16_t *)(void *)row, bytes / 2);
+}
+
+// Places given rows from `first` on at the places where (place + first) is a multiple of spread.
+static void open_call(struct call *call, const struct lf_rows_case *c, uint32_t rows,
+                      uint32_t first, uint32_t spread, uint8_t poison) {
+    *call = (struct call){.c = c, .rows = rows, .given = calloc(rows, sizeof *call->given)};
+    assert_non_null(call->given);
+    for (uint32_t place = 0, next = first; place < rows; place++)
+        call->given[place] = (place + first) % spread ? -1 : (int32_t)(next++ % c->rows);
+    for (uint32_t i = 0; i < c->operands; i++) {
+        const struct lf_rows_operand *operand = &c->operand[i];
+        call->buffer[i] = lf_check_open(rows * operand->row_bytes, 0);
+        lf_check_poison(&call->buffer[i], poison);
+        uint8_t *data = call->buffer[i].data;
+        for (uint32_t place = 0; place < rows && operand->kind != LF_ROWS_OUT; place++)
+            fill_row(operand, data + place * operand->row_bytes, call->given[place], place);
+        call->before[i] = malloc(rows * operand->row_bytes);
+        assert_non_null(call->before[i]);
+        memcpy(call->before[i], data, rows * operand->row_bytes);
+    }
+}
+
+static void run_call(struct call *call, struct lf_pool *pool, bool avx2) {
+    void *operand[LF_ROWS_OPERANDS_MAX];
+    for (uint32_t i = 0; i < call->c->operands; i++)
+        operand[i] = call->buffer[i].data;
+    call->c->run(call->c->shape, pool, avx2, call->rows, operand);
+    for (uint32_t i = 0; i < call->c->operands; i++) {
+        const struct lf_rows_operand *o = &call->c->operand[i];
+        lf_check_guards(&call->buffer[i], call->c->name);
+        if (o->kind == LF_ROWS_IN || o->kind == LF_ROWS_FIXED)
+            lf_check_same(call->c->name, call->buffer[i].data, call->before[i],
+                          call->rows * o->row_bytes);
+    }
+}
+
+static void close_call(struct call *call) {
+    for (uint32_t i = 0; i < call->c->operands; i++) {
+        lf_check_close(&call->buffer[i]);
+        free(call->before[i]);
+    }
+    free(call->given);
+}
+
+// Compares every given row of the call with its results alone.
+static void compare(const struct call *call, const struct call *alone, const char *how) {
+    char what[160];
+    for (uint32_t i = 0; i < call->c->operands; i++) {
+        const struct lf_rows_operand *o = &call->c->operand[i];
+        const uint8_t *data = call->buffer[i].data;
+        if (o->kind == LF_ROWS_IN || o->kind == LF_ROWS_FIXED)
+            continue;
+        for (uint32_t place = 0; place < call->rows; place++) {
+            int32_t given = call->given[place];
+            if (given < 0)
+                continue;
+            snprintf(what, sizeof what, "%s %s: operand %u, row %d at place %u of %u",
+                     call->c->name, how, i, (int)given, place, call->rows);
+            lf_check_same(what, data + place * o->row_bytes, alone[given].buffer[i].data,
+                          o->row_bytes);
+        }
+    }
+}
+
+static void check_calls(const struct lf_rows_case *c, const struct call *alone,
+                        struct lf_pool *pool, bool avx2) {
+    static const uint32_t counts[] = {1, 2, 3, 8, 17};
+    char how[64];
+    snprintf(how, sizeof how, "%s on %u threads", avx2 ? "avx2" : "portable",
+             lf_pool_threads(pool));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (uint32_t first = 0; first < c->rows; first++) {
+            struct call call;
+            open_call(&call, c, counts[i], first, counts[i] == 1 ? 1 : 1 + (first & 1), 0x5A);
+            if (counts[i] == 1)
+                call.given[0] = (int32_t)first;
+            run_call(&call, pool, avx2);
+            compare(&call, alone, how);
+            close_call(&call);
+        }
+}
+
+void lf_rows_check(const struct lf_rows_case *c) {
+    struct call *alone = calloc(c->rows, sizeof *alone);
+    struct lf_pool *pool = lf_check_pool(1);
+    assert_non_null(alone);
+    for (uint32_t row = 0; row < c->rows; row++) {
+        open_call(&alone[row], c, 1, row, 1, 0xC3);
+        run_call(&alone[row], pool, false);
+    }
+    lf_pool_close(pool);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        pool = lf_check_pool(threads);
+        check_calls(c, alone, pool, false);
+        if (lf_rows_have_avx2())
+            check_calls(c, alone, pool, true);
+        lf_pool_close(pool);
+    }
+    for (uint32_t row = 0; row < c->rows; row++)
+        close_call(&alone[row]);
+    free(alone);
+}
