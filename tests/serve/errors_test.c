@@ -19,7 +19,8 @@ static void every_refusal_prints_all_four_keys(void **state) {
         json_t *error = json_object_get(json, "error");
         assert_int_equal(json_object_size(json), 1);
         assert_int_equal(json_object_size(error), 4);
-        assert_string_equal(json_string_value(json_object_get(error, "message")), "it \"failed\"\n");
+        assert_string_equal(json_string_value(json_object_get(error, "message")),
+                            "it \"failed\"\n");
         assert_string_equal(json_string_value(json_object_get(error, "type")), row->type);
         assert_string_equal(json_string_value(json_object_get(error, "code")), row->code);
         if (i % 2)
