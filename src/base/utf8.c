@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
 struct lf_utf8 lf_utf8_next(const char *text, size_t len) {
     const unsigned char *s = (const unsigned char *)text;
     struct lf_utf8 r = {0, len ? 1 : 0, false, false};
@@ -33,6 +35,13 @@ struct lf_utf8 lf_utf8_next(const char *text, size_t len) {
 size_t lf_utf8_valid(const char *text, size_t len) {
     size_t i = 0;
     while (i < len) {
+        uint64_t eight = UINT64_MAX;
+        if (len - i >= sizeof eight)
+            memcpy(&eight, text + i, sizeof eight);
+        if (!(eight & 0x8080808080808080u)) {
+            i += sizeof eight;
+            continue;
+        }
         struct lf_utf8 c = lf_utf8_next(text + i, len - i);
         if (!c.valid)
             return i;

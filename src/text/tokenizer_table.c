@@ -80,15 +80,13 @@ static inline size_t word_place(const struct lf_tokenizer *t, const char *bytes,
     }
 }
 
-uint32_t lf_word_add(struct lf_tokenizer *t, uint32_t id) {
+void lf_word_add(struct lf_tokenizer *t, uint32_t id) {
     size_t len;
     const char *bytes = lf_token_bytes(t, id, &len);
     uint64_t hash = lf_word_hash(bytes, len);
     uint64_t *place = t->word.place + word_place(t, bytes, len, hash);
-    if (*place != UINT64_MAX)
-        return (uint32_t)*place & (LF_TOKENS_MAX - 1);
+    LF_ASSERT(*place == UINT64_MAX);
     *place = hash << 32 | id;
-    return id;
 }
 
 uint32_t lf_word_find(const struct lf_tokenizer *t, const char *bytes, size_t len) {

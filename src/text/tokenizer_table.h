@@ -50,8 +50,8 @@ bool lf_word_table_init(struct lf_word_table *table, struct lf_arena *arena, siz
 void lf_pair_add(struct lf_tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
 // Well mixed in its high and in its low half.
 uint64_t lf_word_hash(const char *bytes, size_t len);
-// Adds id under its bytes, or gives the id that has these bytes already.
-uint32_t lf_word_add(struct lf_tokenizer *t, uint32_t id);
+// Adds id under its bytes, which no other token may have.
+void lf_word_add(struct lf_tokenizer *t, uint32_t id);
 // The token with these bytes, or LF_TOKEN_NONE.
 uint32_t lf_word_find(const struct lf_tokenizer *t, const char *bytes, size_t len);
 // Notes that merging the token's bytes does not give the token: pieces may not take it whole.
