@@ -131,7 +131,9 @@ enum lf_status lf_engram_layout_build(struct lf_engram_layout *out,
     if (!out->table)
         return lf_fail(err, LF_E_MEM, "out of memory for the Engram layout");
     out->tables = topology->n_engram;
-    out->columns = (topology->engram_ngram - 1) * topology->engram_heads;
+    out->ngram = topology->engram_ngram;
+    out->heads = topology->engram_heads;
+    out->columns = (out->ngram - 1) * out->heads;
     enum lf_status status = fill_primes(out, topology, err);
     if (status != LF_OK) {
         lf_engram_layout_free(out);

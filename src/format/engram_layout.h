@@ -16,6 +16,7 @@ struct lf_engram_columns {
 
 struct lf_engram_layout {
     uint32_t tables, columns;
+    uint32_t ngram, heads; // columns = (ngram - 1) * heads
     struct lf_engram_columns *table; // [tables], in the order of engram_layers
 };
 
