@@ -31,6 +31,7 @@ struct lf_reply_options {
     bool in_reasoning;  // the reply starts inside reasoning
     bool parallel_calls; // false: calls after the first are dropped
     bool stop_in_reasoning;
+    bool include_stop; // a matched stop string stays in the text
     const char *const *stop; // stop strings, matched in content only
     size_t n_stops;
 };
@@ -45,6 +46,8 @@ void lf_reply_close(struct lf_reply *reply); // NULL is allowed
 int lf_reply_push(struct lf_reply *reply, uint32_t id);
 // Flushes what was held back. length: the reply was cut by the limit.
 void lf_reply_end(struct lf_reply *reply, bool length);
+int lf_reply_stopped(const struct lf_reply *reply); // the stop string that ended it, or -1
+bool lf_reply_failed(const struct lf_reply *reply); // memory ran out: the events are not whole
 bool lf_reply_in_reasoning(const struct lf_reply *reply);
 uint32_t lf_reply_calls(const struct lf_reply *reply);            // calls opened so far
 uint32_t lf_reply_reasoning_tokens(const struct lf_reply *reply); // through the closing </think>
