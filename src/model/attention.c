@@ -1,0 +1,108 @@
+#include "model/v41.h"
+
+#include <string.h>
+
+void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    int table = layer->ratio > 0;
+    lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
+    lf_project(m, &layer->wkv, lf_linear_input(&layer->wkv, w->in, w->in_q), w->k, w->rows, 0);
+    lf_norm(m, w->k, layer->kv_norm, w->k, w->rows, t->head_dim);
+    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
+                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                              .x = w->k, .x_stride = t->head_dim,
+                                              .cos = w->cos[table], .sin = w->sin[table]});
+    for (uint32_t r = 0; r < w->rows; r++)
+        w->dst[r] = w->call_keys + (size_t)w->row[r].index * m->shape.window_bytes;
+    m->k.cache_pack(m->pool, &(struct lf_cache_pack_args){.format = LF_CACHE_QA8, .rows = w->rows,
+                                                          .dim = t->head_dim, .x = w->k,
+                                                          .dst = w->dst});
+}
+
+// The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
+static void fill_rings(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    uint32_t bytes = m->shape.window_bytes;
+    for (uint32_t r = 0; r < w->rows_all; r++) {
+        const struct lf_row *row = &w->row_all[r];
+        const struct lf_span *span = &w->span[row->lane];
+        bool has_key = layer->id < m->last_source || row->depth >= layer->id;
+        if (!has_key || row->position + m->shape.ring_rows < span->pos0 + span->rows)
+            continue;
+        memcpy(m->state[row->lane].ring[layer->id] +
+                   row->position % m->shape.ring_rows * bytes,
+               w->call_keys + (size_t)r * bytes, bytes);
+    }
+}
+
+static void queries(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    uint32_t width = t->heads * t->head_dim;
+    int table = layer->ratio > 0;
+    lf_project(m, &layer->wq_a, lf_linear_input(&layer->wq_a, w->in, w->in_q), w->qr, w->rows, 0);
+    lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
+    lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
+    lf_project(m, &layer->wq_b, lf_linear_input(&layer->wq_b, w->qr, w->qr_q), w->q, w->rows, 0);
+    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
+                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                              .x = w->q, .x_stride = width,
+                                              .cos = w->cos[table], .sin = w->sin[table]});
+}
+
+// Points the lane tables at this layer's rings and at its source's pages.
+static void point_lanes(struct lf_v41 *m, const struct lf_layer *layer) {
+    const struct lf_topology *t = m->t;
+    for (uint32_t lane = 0; lane < m->info.slots; lane++) {
+        m->lane_ring[lane] = m->state[lane].ring[layer->id];
+        for (uint32_t s = 0; layer->ratio && s < t->n_kv_sources; s++)
+            if ((int)t->kv_sources[s] == t->kv_source[layer->id]) {
+                m->lane_entry[lane] = m->state[lane].entry[s];
+                m->lane_key[lane] = m->state[lane].key[s];
+            }
+    }
+}
+
+// Inverse rotation, then the grouped down and the joint up projection (model.md 8.9).
+static void output(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    uint32_t width = t->heads * t->head_dim, u = t->o_groups * t->o_lora;
+    int table = layer->ratio > 0;
+    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
+                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                              .x = w->o, .x_stride = width,
+                                              .cos = w->cos[table], .sin = w->sin[table],
+                                              .inverse = 1});
+    // wo_a reads plain bf16 whatever its format: the release widens it at load (model.md 2).
+    for (uint32_t g = 0; g < t->o_groups; g++)
+        w->job[g] = (struct lf_linear_job){
+            .w = &layer->wo_a[g], .rows = w->rows, .x = w->o + (size_t)g * (width / t->o_groups),
+            .x_stride = width, .y = w->u + (size_t)g * t->o_lora, .y_stride = u};
+    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = t->o_groups, .job = w->job});
+    lf_quantize(m, w->u, w->u_q, w->rows, u);
+    lf_project(m, &layer->wo_b, lf_linear_input(&layer->wo_b, w->u, w->u_q), w->out, w->rows, 0);
+}
+
+void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    point_lanes(m, layer);
+    if (w->rows) {
+        queries(m, layer);
+        if (layer->index_source)
+            lf_indexer(m, layer);
+        m->k.attention(m->pool, &(struct lf_attention_args){
+                                    .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
+                                    .row = w->row, .q = w->q, .scale = m->attention_scale,
+                                    .sink = layer->attn_sink, .window = t->window,
+                                    .span = w->span, .call_keys = w->call_keys,
+                                    .ring = m->lane_ring, .ring_rows = m->shape.ring_rows,
+                                    .entries = layer->ratio ? m->lane_entry : NULL,
+                                    .selected = w->selected, .n_selected = w->n_selected,
+                                    .topk = t->index_topk, .o = w->o});
+        output(m, layer);
+    }
+    fill_rings(m, layer);
+}

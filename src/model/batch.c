@@ -1,0 +1,79 @@
+#include "model/v41.h"
+
+// The layers at and above S that a row runs in full: the cone of model.md 12.3 for its boundaries.
+static uint32_t row_depth(const struct lf_v41 *m, uint64_t position, const struct lf_bound *plan,
+                          uint32_t n_plan, uint32_t *wants) {
+    uint32_t n = m->t->layers, deepest = 0;
+    uint64_t span = m->t->window - 1;
+    for (uint32_t b = 0; b < n_plan; b++) {
+        if (plan[b].at <= position)
+            continue;
+        if (plan[b].logits && plan[b].at == position + 1)
+            *wants |= LF_WANT_LOGITS;
+        // Row p is full at L while at - p <= c + span * (n - 1 - L); depth counts such layers.
+        uint64_t back = plan[b].at - position, c = plan[b].logits ? 1 : 0;
+        uint64_t down = back <= c ? 0 : span ? (back - c + span - 1) / span : n;
+        uint32_t depth = down >= n ? 0 : n - (uint32_t)down;
+        if (depth > deepest)
+            deepest = depth;
+    }
+    return deepest;
+}
+
+void lf_batch_begin(struct lf_v41 *m) {
+    struct lf_work *w = &m->work;
+    w->rows = w->rows_all = 0;
+    for (uint32_t s = 0; s < m->info.slots; s++)
+        w->span[s] = (struct lf_span){0};
+}
+
+void lf_batch_add(struct lf_v41 *m, uint32_t lane, uint64_t pos0, const uint32_t *token,
+                  uint32_t rows, const struct lf_bound *plan, uint32_t n_plan) {
+    struct lf_work *w = &m->work;
+    LF_ASSERT(w->rows_all + rows <= w->rows_max && !w->span[lane].rows);
+    w->span[lane] = (struct lf_span){.first = w->rows_all, .rows = rows, .pos0 = pos0};
+    for (uint32_t i = 0; i < rows; i++) {
+        struct lf_row row = {.lane = lane, .token = token[i], .position = pos0 + i,
+                             .index = w->rows_all, .depth = m->t->layers};
+        if (!plan)
+            row.wants = LF_WANT_LOGITS;
+        else
+            row.depth = row_depth(m, pos0 + i, plan, n_plan, &row.wants);
+        if (m->no_cone)
+            row.depth = m->t->layers;
+        m->state[lane].history[pos0 + i] = token[i];
+        w->row_all[w->rows_all++] = row;
+    }
+}
+
+// Lists the entries of one ratio that the rows of a lane complete, with their rotary rows.
+static void list_entries(struct lf_v41 *m, uint32_t lane, uint32_t ratio, struct lf_entries *e) {
+    const struct lf_span *span = &m->work.span[lane];
+    uint64_t first = span->pos0 / ratio, end = (span->pos0 + span->rows) / ratio;
+    for (uint64_t j = first; j < end; j++) {
+        uint64_t position = j * ratio;
+        e->lane[e->n] = lane;
+        e->number[e->n] = j;
+        e->row[e->n] = span->first + (uint32_t)(position + ratio - 1 - span->pos0);
+        size_t at = (size_t)e->n * m->t->rope_dim / 2;
+        lf_rope_rows(&m->rope[1], &position, 1, e->cos + at, e->sin + at);
+        e->n++;
+    }
+}
+
+void lf_batch_end(struct lf_v41 *m) {
+    struct lf_work *w = &m->work;
+    w->rows = w->rows_all;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        size_t at = (size_t)r * m->t->rope_dim / 2;
+        w->row[r] = w->row_all[r];
+        for (int i = 0; i < 2; i++)
+            lf_rope_rows(&m->rope[i], &w->row[r].position, 1, w->cos[i] + at, w->sin[i] + at);
+    }
+    w->entries[0].n = w->entries[1].n = 0;
+    if (!m->t->n_kv_sources)
+        return;
+    for (uint32_t lane = 0; lane < m->info.slots; lane++)
+        for (uint32_t ratio = 1; w->span[lane].rows && ratio <= 2; ratio++)
+            list_entries(m, lane, ratio, &w->entries[ratio - 1]);
+}

@@ -1,0 +1,100 @@
+#include "model/v41.h"
+
+#include <string.h>
+
+static uint32_t source_of(const struct lf_v41 *m, const struct lf_layer *layer) {
+    for (uint32_t s = 0; s < m->t->n_kv_sources; s++)
+        if (m->t->kv_sources[s] == layer->id)
+            return s;
+    LF_ASSERT(!"a kv source is in the list of kv sources");
+    return 0;
+}
+
+// Ratio 1: the latent of every row is a plain projection (model.md 8.4).
+static void latent_plain(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const uint16_t *x = lf_linear_input(&layer->comp_wkv, w->in, w->in_q);
+    if (x == w->in_q)
+        lf_quantize(m, w->in, w->in_q, w->rows, m->t->hidden);
+    lf_project(m, &layer->comp_wkv, x, w->latent, w->rows, 0);
+}
+
+// The raw v and g of a position: from this call, or from the ring of the rows before it.
+static const float *raw_row(const struct lf_v41 *m, uint32_t source, uint32_t lane,
+                            uint64_t position) {
+    const struct lf_span *span = &m->work.span[lane];
+    size_t width = 2 * (size_t)m->t->head_dim;
+    if (position >= span->pos0)
+        return m->work.raw + (span->first + (position - span->pos0)) * width;
+    return m->state[lane].open[source] + position % m->shape.open_rows * width;
+}
+
+// Ratio 2: v and g in float32, pooled where a pair is complete; open rows wait in the ring.
+static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32_t source) {
+    struct lf_work *w = &m->work;
+    const struct lf_entries *e = &w->entries[1];
+    uint32_t dim = m->t->head_dim;
+    struct lf_linear_job job[2] = {
+        {.w = &layer->comp_wkv, .rows = w->rows, .x = w->in, .x_stride = m->t->hidden, .y = w->raw,
+         .y_stride = 2 * (size_t)dim, .y_f32 = 1},
+        {.w = &layer->comp_wgate, .rows = w->rows, .x = w->in, .x_stride = m->t->hidden,
+         .y = w->raw + dim, .y_stride = 2 * (size_t)dim, .y_f32 = 1},
+    };
+    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 2, .job = job});
+    for (uint32_t i = 0; i < e->n; i++)
+        for (int half = 0; half < 2; half++)
+            w->pair[half][i] = raw_row(m, source, e->lane[i], 2 * e->number[i] + (uint64_t)half);
+    m->k.compress_pool(m->pool, &(struct lf_compress_pool_args){.entries = e->n, .dim = dim,
+                                                                .first = w->pair[0],
+                                                                .second = w->pair[1],
+                                                                .y = w->latent});
+    for (uint32_t r = 0; r < w->rows; r++) {
+        const struct lf_row *row = &w->row[r];
+        const struct lf_span *span = &w->span[row->lane];
+        if (row->position + m->shape.open_rows < span->pos0 + span->rows)
+            continue;
+        memcpy(m->state[row->lane].open[source] +
+                   row->position % m->shape.open_rows * 2 * (size_t)dim,
+               w->raw + (size_t)row->index * 2 * dim, 2 * (size_t)dim * sizeof(float));
+    }
+}
+
+static void rotate_pack(struct lf_v41 *m, const struct lf_entries *e, uint16_t *x, uint32_t dim,
+                        enum lf_cache_format format) {
+    m->k.rope(m->pool, &(struct lf_rope_args){.rows = e->n, .heads = 1, .head_dim = dim,
+                                              .rope_dim = m->t->rope_dim, .x = x, .x_stride = dim,
+                                              .cos = e->cos, .sin = e->sin});
+    m->k.cache_pack(m->pool, &(struct lf_cache_pack_args){.format = format, .rows = e->n,
+                                                          .dim = dim, .x = x,
+                                                          .dst = m->work.dst});
+}
+
+void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    const struct lf_entries *e = &w->entries[layer->ratio - 1];
+    uint32_t source = source_of(m, layer);
+    // Sources are at or below S, where no row has been dropped: row r is call place r.
+    LF_ASSERT(w->rows == w->rows_all);
+    if (layer->ratio == 1)
+        latent_plain(m, layer);
+    else
+        latent_pooled(m, layer, source);
+    if (!e->n)
+        return;
+    lf_norm(m, w->latent, layer->comp_norm, w->latent, e->n, t->head_dim);
+    // The index key comes from the latent before its rotation (model.md 8.6).
+    const uint16_t *x = lf_linear_input(&layer->index_wk, w->latent, w->in_q);
+    if (x == w->in_q)
+        lf_quantize(m, w->latent, w->in_q, e->n, t->head_dim);
+    lf_project(m, &layer->index_wk, x, w->latent_key, e->n, 0);
+    lf_norm(m, w->latent_key, layer->index_k_norm, w->latent_key, e->n, t->index_dim);
+    for (uint32_t i = 0; i < e->n; i++)
+        w->dst[i] = lf_paged_row(&m->state[e->lane[i]].key[source], e->number[i],
+                                 m->shape.key_bytes);
+    rotate_pack(m, e, w->latent_key, t->index_dim, LF_CACHE_QF4E);
+    for (uint32_t i = 0; i < e->n; i++)
+        w->dst[i] = lf_paged_row(&m->state[e->lane[i]].entry[source], e->number[i],
+                                 m->shape.entry_bytes);
+    rotate_pack(m, e, w->latent, t->head_dim, LF_CACHE_QF4S);
+}

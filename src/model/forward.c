@@ -1,0 +1,127 @@
+#include "model/v41.h"
+
+#include <string.h>
+
+void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows, uint32_t dim) {
+    m->k.act_quant(m->pool, &(struct lf_act_quant_args){.format = LF_ACT_QA8, .rows = rows,
+                                                        .dim = dim, .x = x, .x_stride = dim,
+                                                        .y = y, .y_stride = dim});
+}
+
+void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y, uint32_t rows,
+             uint32_t dim) {
+    m->k.rms_norm(m->pool, &(struct lf_rms_norm_args){.rows = rows, .dim = dim, .x = x,
+                                                      .x_stride = dim, .w = w,
+                                                      .eps = m->t->norm_eps, .y = y,
+                                                      .y_stride = dim});
+}
+
+void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, void *y,
+                uint32_t rows, int y_f32) {
+    struct lf_linear_job job = {.w = w, .rows = rows, .x = x, .x_stride = w->in, .y = y,
+                                .y_stride = w->out, .y_f32 = y_f32};
+    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+}
+
+static void embed(struct lf_v41 *m) {
+    struct lf_work *w = &m->work;
+    m->k.embed(m->pool, &(struct lf_embed_args){.rows = w->rows, .streams = m->t->streams,
+                                                .row = w->row, .table = &m->weights.embed,
+                                                .streams_out = w->x});
+    // Layer 0's attention sees exactly the embedding: one-hot on stream 0.
+    memset(w->pre, 0, sizeof *w->pre * w->rows * m->t->streams);
+    for (uint32_t r = 0; r < w->rows; r++)
+        w->pre[r * m->t->streams] = 1.0f;
+}
+
+static void mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    m->k.hc_mix(m->pool, &(struct lf_hc_mix_args){
+                             .rows = w->rows, .streams = t->streams, .dim = t->hidden, .x = w->x,
+                             .fn = hc->fn, .base = hc->base, .scale = hc->scale,
+                             .sinkhorn_iters = t->sinkhorn_iters, .hc_eps = t->hc_eps,
+                             .norm_eps = t->norm_eps, .pre = w->pre_next, .post = w->post,
+                             .comb = w->comb});
+}
+
+static void collapse(struct lf_v41 *m, const uint16_t *norm) {
+    struct lf_work *w = &m->work;
+    const float *pre = w->pre;
+#if LF_FAULT == 1
+    pre = w->pre_next; // 1: each sublayer uses its own pre
+#endif
+    m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
+                                  .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
+                                  .x = w->x, .pre = pre, .y = w->in});
+    lf_norm(m, w->in, norm, w->in, w->rows, m->t->hidden);
+}
+
+// The sublayer's output joins the streams, and its own pre goes to the next sublayer.
+static void expand(struct lf_v41 *m) {
+    struct lf_work *w = &m->work;
+    m->k.hc_expand(m->pool, &(struct lf_hc_expand_args){
+                                .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
+                                .x = w->x, .b = w->out, .post = w->post, .comb = w->comb});
+    float *handed = w->pre;
+    w->pre = w->pre_next;
+    w->pre_next = handed;
+}
+
+static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
+#if LF_FAULT == 1
+    mix(m, &layer->hc_attn);
+#endif
+    collapse(m, layer->attn_norm);
+    if (layer->kv_source)
+        lf_compress(m, layer);
+    // At and above the last source only the cone of the boundaries runs (model.md 12.3).
+    bool cone = layer->id >= m->last_source;
+    if (cone)
+        lf_work_drop(&m->work, m->t, layer->id);
+    lf_window_keys(m, layer);
+    if (cone)
+        lf_work_drop(&m->work, m->t, layer->id + 1);
+    mix(m, &layer->hc_attn);
+    lf_attention_run(m, layer);
+    expand(m);
+}
+
+static void ffn_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
+    mix(m, &layer->hc_ffn);
+    collapse(m, layer->ffn_norm);
+    lf_moe(m, layer);
+    expand(m);
+}
+
+void lf_head(struct lf_v41 *m) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    uint32_t wanted = 0;
+    for (uint32_t r = 0; r < w->rows; r++)
+        if (w->row[r].wants & LF_WANT_LOGITS)
+            w->wanted[wanted++] = r;
+    if (!wanted)
+        return;
+    LF_ASSERT(wanted <= w->logits_rows_max);
+    m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
+                                  .rows = w->rows, .streams = t->streams, .dim = t->hidden,
+                                  .x = w->x, .pre = w->pre, .y = w->in});
+    lf_norm(m, w->in, m->weights.norm, w->in, w->rows, t->hidden);
+    struct lf_linear_job job = {.w = &m->weights.head, .rows = wanted, .x = w->in,
+                                .x_stride = t->hidden, .x_index = w->wanted, .y = w->logits,
+                                .y_stride = t->vocab, .y_f32 = 1};
+    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+}
+
+void lf_forward(struct lf_v41 *m) {
+    embed(m);
+    for (uint32_t l = 0; l < m->t->layers && m->work.rows; l++) {
+        const struct lf_layer *layer = &m->weights.layer[l];
+        if (layer->engram)
+            lf_engram(m, layer);
+        attention_sublayer(m, layer);
+        ffn_sublayer(m, layer);
+    }
+    lf_head(m);
+}

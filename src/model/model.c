@@ -1,0 +1,106 @@
+#include "model/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "model/target_ops.h"
+#include "model/v41.h"
+
+enum { SCRATCH_BYTES = 16 * 1024 * 1024, LAUNCH_ROWS = 64, CHUNK_ROWS = 512 };
+
+static float inverse_root(double n) {
+    return (float)(1.0 / sqrt(n));
+}
+
+static void set_constants(struct lf_v41 *m) {
+    const struct lf_topology *t = m->t;
+    m->attention_scale = inverse_root(t->head_dim);
+    m->index_scale = (float)(1.0 / sqrt(t->index_heads) / sqrt(t->index_dim));
+    m->engram_scale = inverse_root(t->hidden);
+    // Without any compressed layer nothing reaches back past a window: the cone starts at layer 0.
+    m->last_source = t->n_kv_sources ? t->kv_sources[t->n_kv_sources - 1] : 0;
+    lf_rope_table_init(&m->rope[0], t, false);
+    lf_rope_table_init(&m->rope[1], t, true);
+}
+
+static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *options,
+                               struct lf_error *err) {
+    uint64_t most = m->t->positions_max, context = options->context ? options->context : most;
+    if (context > most)
+        return lf_fail(err, LF_E_USAGE, "--context %llu: the model has %llu positions",
+                       (unsigned long long)context, (unsigned long long)most);
+    m->info = (struct lf_target_info){
+        .slots = options->slots ? options->slots : 1,
+        .vocab = m->t->vocab,
+        .window_max = LF_WINDOW_MAX,
+        .launch_rows_max = LAUNCH_ROWS,
+        .chunk_rows_max = options->chunk_rows ? options->chunk_rows : CHUNK_ROWS,
+        .context = context,
+    };
+    m->no_cone = options->no_cone;
+    lf_state_shape_init(&m->shape, m->t, context);
+    return LF_OK;
+}
+
+static enum lf_status open_states(struct lf_v41 *m, struct lf_error *err) {
+    uint32_t slots = m->info.slots;
+    m->state = lf_arena_alloc(&m->arena, slots, sizeof *m->state);
+    m->lane_entry = lf_arena_alloc(&m->arena, slots, sizeof *m->lane_entry);
+    m->lane_key = lf_arena_alloc(&m->arena, slots, sizeof *m->lane_key);
+    m->lane_ring = lf_arena_alloc(&m->arena, slots, sizeof *m->lane_ring);
+    if (!m->state || !m->lane_entry || !m->lane_key || !m->lane_ring)
+        return lf_fail(err, LF_E_MEM, "out of memory for %u slots", slots);
+    for (uint32_t s = 0; s < slots; s++)
+        LF_TRY(lf_state_open(&m->state[s], &m->shape, err));
+    return LF_OK;
+}
+
+static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
+                                 const struct lf_model_options *options, struct lf_error *err) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = options->threads ? options->threads : cores > 0 ? (uint32_t)cores : 1;
+    uint32_t rows_max;
+    LF_TRY(lf_kernels_init(&m->k, options->isa, err));
+    LF_TRY(set_info(m, options, err));
+    LF_TRY(lf_engram_layout_build(&m->engram_layout, m->t, err));
+    set_constants(m);
+    LF_TRY(lf_weights_fetch(&m->weights, &m->arena, checkpoint, err));
+    LF_TRY(lf_pool_open(&m->pool, threads, SCRATCH_BYTES, err));
+    rows_max = m->info.chunk_rows_max > LAUNCH_ROWS ? m->info.chunk_rows_max : LAUNCH_ROWS;
+    LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LAUNCH_ROWS, err));
+    return open_states(m, err);
+}
+
+void lf_model_close(struct lf_target *target) {
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    for (uint32_t s = 0; m->state && s < m->info.slots; s++)
+        if (m->state[s].history)
+            lf_state_close(&m->state[s], &m->shape);
+    lf_pool_close(m->pool);
+    lf_engram_layout_free(&m->engram_layout);
+    lf_arena_free(&m->arena);
+    free(m);
+}
+
+enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *checkpoint,
+                             const struct lf_token_map *map, const struct lf_model_options *options,
+                             struct lf_error *err) {
+    struct lf_v41 *m = calloc(1, sizeof *m);
+    *out = NULL;
+    if (!m)
+        return lf_fail(err, LF_E_MEM, "out of memory for the model");
+    m->target.ops = &lf_model_target_ops;
+    m->t = lf_checkpoint_topology(checkpoint);
+    m->map = map;
+    if (map->size != m->t->vocab && m->t->n_engram)
+        lf_fail(err, LF_E_FORMAT, "tokenizer.json has %u ids, config.json vocab_size says %u",
+                map->size, m->t->vocab);
+    else
+        open_parts(m, checkpoint, options, err);
+    if (err->status != LF_OK) {
+        lf_model_close(&m->target);
+        return err->status;
+    }
+    *out = &m->target;
+    return LF_OK;
+}

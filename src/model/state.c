@@ -1,0 +1,182 @@
+#include "model/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/sha256.h"
+
+static uint32_t power_of_two(uint32_t least) {
+    uint32_t n = 1;
+    while (n < least)
+        n *= 2;
+    return n;
+}
+
+void lf_state_shape_init(struct lf_state_shape *shape, const struct lf_topology *t,
+                         uint64_t context) {
+    *shape = (struct lf_state_shape){
+        .t = t,
+        .context = context,
+        .ring_rows = power_of_two(t->window + LF_WINDOW_MAX - 1),
+        .open_rows = power_of_two(LF_WINDOW_MAX + 2),
+        .window_bytes = lf_qa8_row_bytes(t->head_dim),
+        .entry_bytes = lf_qf4s_row_bytes(t->head_dim),
+        .key_bytes = lf_qf4e_row_bytes(t->index_dim),
+        .pages_max = (uint32_t)((context + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS),
+    };
+}
+
+static uint32_t source_ratio(const struct lf_topology *t, uint32_t source) {
+    return t->ratio[t->kv_sources[source]];
+}
+
+static bool sources_open(struct lf_state *state, const struct lf_state_shape *shape) {
+    const struct lf_topology *t = shape->t;
+    for (uint32_t s = 0; s < t->n_kv_sources; s++) {
+        state->entry[s].page = calloc(shape->pages_max, sizeof *state->entry[s].page);
+        state->key[s].page = calloc(shape->pages_max, sizeof *state->key[s].page);
+        if (!state->entry[s].page || !state->key[s].page)
+            return false;
+        if (source_ratio(t, s) == 1)
+            continue;
+        state->open[s] = calloc((size_t)shape->open_rows * 2 * t->head_dim, sizeof(float));
+        if (!state->open[s])
+            return false;
+    }
+    return true;
+}
+
+static bool buffers_open(struct lf_state *state, const struct lf_state_shape *shape) {
+    const struct lf_topology *t = shape->t;
+    state->history = calloc(shape->context, sizeof *state->history);
+    state->last = calloc(t->vocab, sizeof *state->last);
+    state->ring = calloc(t->layers, sizeof *state->ring);
+    state->entry = calloc(t->n_kv_sources + 1, sizeof *state->entry);
+    state->key = calloc(t->n_kv_sources + 1, sizeof *state->key);
+    state->open = calloc(t->n_kv_sources + 1, sizeof *state->open);
+    if (!state->history || !state->last || !state->ring || !state->entry || !state->key ||
+        !state->open)
+        return false;
+    for (uint32_t l = 0; l < t->layers; l++) {
+        state->ring[l] = calloc(shape->ring_rows, shape->window_bytes);
+        if (!state->ring[l])
+            return false;
+    }
+    return sources_open(state, shape);
+}
+
+enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape *shape,
+                             struct lf_error *err) {
+    *state = (struct lf_state){0};
+    if (!buffers_open(state, shape)) {
+        lf_state_close(state, shape);
+        return lf_fail(err, LF_E_MEM, "out of memory for a slot of %llu positions",
+                       (unsigned long long)shape->context);
+    }
+    lf_state_reset(state);
+    return LF_OK;
+}
+
+static void paged_free(struct lf_paged *paged, uint32_t pages) {
+    for (uint32_t i = 0; paged->page && i < pages; i++)
+        free(paged->page[i]);
+    free(paged->page);
+}
+
+void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape) {
+    const struct lf_topology *t = shape->t;
+    for (uint32_t s = 0; s < t->n_kv_sources; s++) {
+        if (state->entry)
+            paged_free(&state->entry[s], shape->pages_max);
+        if (state->key)
+            paged_free(&state->key[s], shape->pages_max);
+        if (state->open)
+            free(state->open[s]);
+    }
+    for (uint32_t l = 0; state->ring && l < t->layers; l++)
+        free(state->ring[l]);
+    free(state->ring);
+    free(state->entry);
+    free(state->key);
+    free(state->open);
+    free(state->history);
+    free(state->last);
+    *state = (struct lf_state){0};
+}
+
+// Both page lists of one source up to pages pages; false when memory ran out.
+static bool source_grow(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s,
+                        uint64_t pages) {
+    for (uint64_t i = 0; i < pages; i++) {
+        if (!state->entry[s].page[i])
+            state->entry[s].page[i] = calloc(LF_PAGE_ROWS, shape->entry_bytes);
+        if (!state->key[s].page[i])
+            state->key[s].page[i] = calloc(LF_PAGE_ROWS, shape->key_bytes);
+        if (!state->entry[s].page[i] || !state->key[s].page[i])
+            return false;
+    }
+    return true;
+}
+
+enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape *shape,
+                             uint64_t positions, struct lf_error *err) {
+    const struct lf_topology *t = shape->t;
+    if (positions > shape->context)
+        return lf_fail(err, LF_E_POS, "%llu positions asked for, a slot has %llu",
+                       (unsigned long long)positions, (unsigned long long)shape->context);
+    if (positions <= state->grown)
+        return LF_OK;
+    for (uint32_t s = 0; s < t->n_kv_sources; s++) {
+        uint64_t entries = positions / source_ratio(t, s);
+        if (!source_grow(state, shape, s, (entries + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS))
+            return lf_fail(err, LF_E_MEM, "out of memory for %llu positions of a slot",
+                           (unsigned long long)positions);
+    }
+    state->grown = positions;
+    return LF_OK;
+}
+
+void lf_state_reset(struct lf_state *state) {
+    state->length = 0;
+    state->complete = true;
+    state->logits_ready = false;
+    state->n_plan = 0;
+    state->pending_rows = 0;
+}
+
+static void digest_number(struct lf_sha256 *sha, uint64_t n) {
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(n >> 8 * i);
+    lf_sha256_add(sha, bytes, sizeof bytes);
+}
+
+void lf_state_digest(const struct lf_state *state, const struct lf_state_shape *shape,
+                     uint8_t out[32]) {
+    const struct lf_topology *t = shape->t;
+    uint64_t n = state->length;
+    struct lf_sha256 sha;
+    lf_sha256_init(&sha);
+    digest_number(&sha, n);
+    for (uint32_t s = 0; s < t->n_kv_sources; s++) {
+        uint32_t ratio = source_ratio(t, s);
+        for (uint64_t j = 0; j < n / ratio; j++) {
+            lf_sha256_add(&sha, lf_paged_row(&state->entry[s], j, shape->entry_bytes),
+                          shape->entry_bytes);
+            lf_sha256_add(&sha, lf_paged_row(&state->key[s], j, shape->key_bytes),
+                          shape->key_bytes);
+        }
+        if (ratio == 2 && n % 2)
+            lf_sha256_add(&sha,
+                          state->open[s] + (n - 1) % shape->open_rows * 2 * t->head_dim,
+                          2 * t->head_dim * sizeof(float));
+    }
+    uint64_t first = n > t->window - 1 ? n - (t->window - 1) : 0;
+    for (uint32_t l = 0; l < t->layers; l++)
+        for (uint64_t p = first; p < n; p++)
+            lf_sha256_add(&sha, state->ring[l] + p % shape->ring_rows * shape->window_bytes,
+                          shape->window_bytes);
+    uint64_t back = t->engram_ngram - 1 < n ? t->engram_ngram - 1 : n;
+    for (uint64_t p = n - back; p < n; p++)
+        digest_number(&sha, state->history[p]);
+    lf_sha256_finish(&sha, out);
+}

@@ -1,0 +1,49 @@
+// One slot's state, every piece addressed by position (engine.md 3, model.md 12.1).
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "format/topology.h"
+#include "kernel/row.h"
+#include "model/target.h"
+
+enum { LF_WINDOW_MAX = 16, LF_PLAN_MAX = 64 };
+
+// Sizes that follow from the topology, shared by all slots.
+struct lf_state_shape {
+    const struct lf_topology *t;
+    uint64_t context;
+    uint32_t ring_rows;   // a power of two, at least window + LF_WINDOW_MAX - 1 (L-15)
+    uint32_t open_rows;   // ring of raw compressor rows, a power of two, at least LF_WINDOW_MAX + 2
+    uint32_t window_bytes, entry_bytes, key_bytes; // packed row sizes
+    uint32_t pages_max;   // pages of one source at ratio 1 for the whole context
+};
+
+struct lf_state {
+    uint64_t length;       // committed rows
+    uint64_t grown;        // positions that storage exists for
+    bool complete;         // the state at length may be verified from, drawn from or saved
+    bool logits_ready;     // last holds the logits of row length-1
+    struct lf_bound plan[LF_PLAN_MAX]; // of the pass that is under way when not complete
+    uint32_t n_plan;
+    uint32_t pending_rows; // rows of the last verify that wait for a keep; 0: none
+    uint32_t *history;     // [context] token ids by position
+    uint8_t **ring;        // [layers] window rows
+    struct lf_paged *entry; // [sources] compressed rows
+    struct lf_paged *key;   // [sources] index keys
+    float **open;          // [sources] raw v then g by position; NULL for ratio 1
+    float *last;           // [vocab] logits of the last boundary that wanted them
+};
+
+void lf_state_shape_init(struct lf_state_shape *shape, const struct lf_topology *t,
+                         uint64_t context);
+LF_CHECKED enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape *shape,
+                                        struct lf_error *err);
+void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape);
+// Makes storage for positions; storage already there stays (L-42).
+LF_CHECKED enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape *shape,
+                                        uint64_t positions, struct lf_error *err);
+void lf_state_reset(struct lf_state *state);
+// SHA-256 over what rows from length on can read, in a fixed order (engine.md 9.3).
+void lf_state_digest(const struct lf_state *state, const struct lf_state_shape *shape,
+                     uint8_t out[32]);

@@ -1,0 +1,278 @@
+#include "model/target_ops.h"
+
+#include <math.h>
+#include <string.h>
+#include "model/v41.h"
+
+static struct lf_v41 *model_of(struct lf_target *t) {
+    return (struct lf_v41 *)t;
+}
+
+static const struct lf_target_info *info(struct lf_target *t) {
+    return &model_of(t)->info;
+}
+
+static enum lf_status check_slot(const struct lf_v41 *m, uint32_t slot, struct lf_error *err) {
+    if (slot >= m->info.slots)
+        return lf_fail(err, LF_E_SLOT, "slot %u: there are %u", slot, m->info.slots);
+    return LF_OK;
+}
+
+// What prefill and verify ask of their rows alike: a slot, its length, room and known ids.
+static enum lf_status check_rows(const struct lf_v41 *m, uint32_t slot, uint64_t pos0,
+                                 const uint32_t *tok, uint32_t rows, uint32_t rows_max,
+                                 struct lf_error *err) {
+    LF_TRY(check_slot(m, slot, err));
+    const struct lf_state *s = &m->state[slot];
+    if (rows == 0 || rows > rows_max)
+        return lf_fail(err, LF_E_ROWS, "%u rows for slot %u: expected 1 to %u", rows, slot,
+                       rows_max);
+    if (pos0 != s->length)
+        return lf_fail(err, LF_E_POS, "slot %u: rows start at %llu, its length is %llu", slot,
+                       (unsigned long long)pos0, (unsigned long long)s->length);
+    if (rows > m->info.context - pos0)
+        return lf_fail(err, LF_E_POS, "slot %u: %u rows from %llu pass the context of %llu", slot,
+                       rows, (unsigned long long)pos0, (unsigned long long)m->info.context);
+    if (pos0 + rows > s->grown)
+        return lf_fail(err, LF_E_MEM, "slot %u: storage for %llu positions, %llu wanted", slot,
+                       (unsigned long long)s->grown, (unsigned long long)(pos0 + rows));
+    if (s->pending_rows)
+        return lf_fail(err, LF_E_KEEP, "slot %u: the last verify still waits for its keep", slot);
+    for (uint32_t i = 0; i < rows; i++)
+        if (tok[i] >= m->info.vocab)
+            return lf_fail(err, LF_E_TOKEN, "token %u: the vocabulary has %u", tok[i],
+                           m->info.vocab);
+    return LF_OK;
+}
+
+static bool same_plan(const struct lf_state *s, const struct lf_bound *plan, uint32_t n) {
+    if (n != s->n_plan)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (plan[i].at != s->plan[i].at || plan[i].logits != s->plan[i].logits)
+            return false;
+    return true;
+}
+
+static enum lf_status check_plan(const struct lf_v41 *m, const struct lf_chunk *c,
+                                 struct lf_error *err) {
+    const struct lf_state *s = &m->state[c->slot];
+    if (c->n_plan == 0 || c->n_plan > LF_PLAN_MAX)
+        return lf_fail(err, LF_E_PLAN, "slot %u: %u boundaries, expected 1 to %d", c->slot,
+                       c->n_plan, LF_PLAN_MAX);
+    for (uint32_t i = 1; i < c->n_plan; i++)
+        if (c->plan[i].at <= c->plan[i - 1].at)
+            return lf_fail(err, LF_E_PLAN, "slot %u: boundaries do not ascend", c->slot);
+    if (c->plan[c->n_plan - 1].at < c->pos0 + c->rows)
+        return lf_fail(err, LF_E_PLAN, "slot %u: rows past the pass's last boundary", c->slot);
+    if (!s->complete && !same_plan(s, c->plan, c->n_plan))
+        return lf_fail(err, LF_E_PLAN, "slot %u: another plan in the middle of a pass", c->slot);
+    return LF_OK;
+}
+
+static void commit_prefill(struct lf_v41 *m, const struct lf_chunk *c) {
+    struct lf_state *s = &m->state[c->slot];
+    s->length = c->pos0 + c->rows;
+    s->complete = s->logits_ready = false;
+    s->n_plan = c->n_plan;
+    memcpy(s->plan, c->plan, sizeof *c->plan * c->n_plan);
+    for (uint32_t i = 0; i < c->n_plan; i++)
+        if (c->plan[i].at == s->length) {
+            s->complete = true;
+            s->logits_ready = c->plan[i].logits;
+        }
+}
+
+// Copies the logits of each lane's newest wanted row to its slot; work.logits follows row order.
+static void keep_last_logits(struct lf_v41 *m) {
+    struct lf_work *w = &m->work;
+    uint32_t at = 0;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        if (!(w->row[r].wants & LF_WANT_LOGITS))
+            continue;
+        memcpy(m->state[w->row[r].lane].last, w->logits + (size_t)at++ * m->info.vocab,
+               sizeof *w->logits * m->info.vocab);
+    }
+}
+
+static enum lf_status prefill(struct lf_target *target, const struct lf_chunk *chunk, uint32_t n,
+                              struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    uint64_t rows = 0, wanted = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lf_chunk *c = &chunk[i];
+        LF_TRY(check_rows(m, c->slot, c->pos0, c->tok, c->rows, m->info.chunk_rows_max, err));
+        LF_TRY(check_plan(m, c, err));
+        for (uint32_t j = 0; j < i; j++)
+            if (chunk[j].slot == c->slot)
+                return lf_fail(err, LF_E_SLOT, "slot %u is named twice in one call", c->slot);
+        for (uint32_t b = 0; b < c->n_plan; b++)
+            wanted += c->plan[b].logits && c->plan[b].at > c->pos0 &&
+                      c->plan[b].at <= c->pos0 + c->rows;
+        rows += c->rows;
+    }
+    if (n == 0 || rows > m->work.rows_max)
+        return lf_fail(err, LF_E_ROWS, "%llu rows in one call: expected 1 to %u",
+                       (unsigned long long)rows, m->work.rows_max);
+    if (wanted > m->work.logits_rows_max)
+        return lf_fail(err, LF_E_ROWS, "logits of %llu rows in one call: at most %u",
+                       (unsigned long long)wanted, m->work.logits_rows_max);
+    lf_batch_begin(m);
+    for (uint32_t i = 0; i < n; i++)
+        lf_batch_add(m, chunk[i].slot, chunk[i].pos0, chunk[i].tok, chunk[i].rows, chunk[i].plan,
+                     chunk[i].n_plan);
+    lf_batch_end(m);
+    lf_forward(m);
+    keep_last_logits(m);
+    for (uint32_t i = 0; i < n; i++)
+        commit_prefill(m, &chunk[i]);
+    return LF_OK;
+}
+
+static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
+                   const float *logits, uint64_t position, uint32_t *drawn) {
+    size_t mask_words = (m->info.vocab + 31) / 32;
+    struct lf_sample_row row[LF_WINDOW_MAX];
+    for (uint32_t i = 0; i < rows; i++)
+        row[i] = (struct lf_sample_row){.rule = w->rule, .position = position + i,
+                                        .mask = w->mask ? w->mask + i * mask_words : NULL};
+    m->k.sample(m->pool, &(struct lf_sample_args){.rows = rows, .vocab = m->info.vocab,
+                                                  .logits = logits,
+                                                  .logits_stride = m->info.vocab, .row = row,
+                                                  .drawn = drawn});
+}
+
+static enum lf_status check_windows(const struct lf_v41 *m, const struct lf_window *w, uint32_t n,
+                                    struct lf_error *err) {
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        LF_TRY(check_rows(m, w[i].slot, w[i].pos0, w[i].tok, w[i].rows, LF_WINDOW_MAX, err));
+        if (!m->state[w[i].slot].complete)
+            return lf_fail(err, LF_E_PLAN, "slot %u: position %llu was no boundary of its pass",
+                           w[i].slot, (unsigned long long)w[i].pos0);
+        for (uint32_t j = 0; j < i; j++)
+            if (w[j].slot == w[i].slot)
+                return lf_fail(err, LF_E_SLOT, "slot %u is named twice in one call", w[i].slot);
+        rows += w[i].rows;
+    }
+    if (n == 0 || rows > m->info.launch_rows_max)
+        return lf_fail(err, LF_E_ROWS, "%llu rows in one launch: expected 1 to %u",
+                       (unsigned long long)rows, m->info.launch_rows_max);
+    return LF_OK;
+}
+
+static enum lf_status verify(struct lf_target *target, const struct lf_window *w, uint32_t n,
+                             uint32_t *drawn, struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    LF_TRY(check_windows(m, w, n, err));
+    lf_batch_begin(m);
+    for (uint32_t i = 0; i < n; i++)
+        lf_batch_add(m, w[i].slot, w[i].pos0, w[i].tok, w[i].rows, NULL, 0);
+    lf_batch_end(m);
+    lf_forward(m);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sample(m, &w[i], w[i].rows, m->work.logits + (size_t)at * m->info.vocab, w[i].pos0 + 1,
+               drawn + at);
+        m->state[w[i].slot].pending_rows = w[i].rows;
+        at += w[i].rows;
+    }
+    return LF_OK;
+}
+
+static enum lf_status keep(struct lf_target *target, const struct lf_window *w,
+                           const uint32_t *kept, uint32_t n, struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    for (uint32_t i = 0; i < n; i++) {
+        LF_TRY(check_slot(m, w[i].slot, err));
+        const struct lf_state *s = &m->state[w[i].slot];
+        if (!s->pending_rows || w[i].pos0 != s->length || w[i].rows != s->pending_rows)
+            return lf_fail(err, LF_E_KEEP, "slot %u: the window is not its last verify",
+                           w[i].slot);
+        if (kept[i] == 0 || kept[i] > w[i].rows)
+            return lf_fail(err, LF_E_KEEP, "slot %u: a keep of %u rows of %u", w[i].slot, kept[i],
+                           w[i].rows);
+        for (uint32_t j = 0; j < i; j++)
+            if (w[j].slot == w[i].slot)
+                return lf_fail(err, LF_E_SLOT, "slot %u is named twice in one call", w[i].slot);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct lf_state *s = &m->state[w[i].slot];
+        s->length += kept[i];
+        s->pending_rows = 0;
+        s->logits_ready = false;
+    }
+    return LF_OK;
+}
+
+static enum lf_status draw_last(struct lf_target *target, const struct lf_window *w,
+                                uint32_t *drawn, struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    LF_TRY(check_slot(m, w->slot, err));
+    const struct lf_state *s = &m->state[w->slot];
+    if (w->rows != 0 || w->pos0 != s->length)
+        return lf_fail(err, LF_E_POS, "slot %u: a draw at %llu with %u rows, its length is %llu",
+                       w->slot, (unsigned long long)w->pos0, w->rows,
+                       (unsigned long long)s->length);
+    if (!s->complete || !s->logits_ready || s->pending_rows)
+        return lf_fail(err, LF_E_PLAN, "slot %u: no logits were asked for at position %llu",
+                       w->slot, (unsigned long long)w->pos0);
+    sample(m, w, 1, s->last, w->pos0, drawn);
+    return LF_OK;
+}
+
+static enum lf_status grow(struct lf_target *target, uint32_t slot, uint64_t positions,
+                           struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    LF_TRY(check_slot(m, slot, err));
+    return lf_state_grow(&m->state[slot], &m->shape, positions, err);
+}
+
+static enum lf_status reset(struct lf_target *target, uint32_t slot, struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    LF_TRY(check_slot(m, slot, err));
+    lf_state_reset(&m->state[slot]);
+    return LF_OK;
+}
+
+static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t out[32],
+                             struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    LF_TRY(check_slot(m, slot, err));
+    if (!m->state[slot].complete)
+        return lf_fail(err, LF_E_PLAN, "slot %u: its state is not complete here", slot);
+    lf_state_digest(&m->state[slot], &m->shape, out);
+    return LF_OK;
+}
+
+const struct lf_target_ops lf_model_target_ops = {
+    .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
+    .grow = grow, .reset = reset, .digest = digest, .close = lf_model_close,
+};
+
+const float *lf_model_logits(struct lf_target *target, uint32_t slot, uint32_t row) {
+    struct lf_v41 *m = model_of(target);
+    const struct lf_state *s = &m->state[slot];
+    if (!s->pending_rows)
+        return s->last;
+    LF_ASSERT(row < s->pending_rows);
+    return m->work.logits + (size_t)(m->work.span[slot].first + row) * m->info.vocab;
+}
+
+enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *chunk, float *out,
+                              struct lf_error *err) {
+    struct lf_v41 *m = model_of(target);
+    LF_TRY(check_rows(m, chunk->slot, chunk->pos0, chunk->tok, chunk->rows,
+                      m->work.logits_rows_max, err));
+    if (!m->state[chunk->slot].complete)
+        return lf_fail(err, LF_E_PLAN, "slot %u: its state is not complete here", chunk->slot);
+    lf_batch_begin(m);
+    lf_batch_add(m, chunk->slot, chunk->pos0, chunk->tok, chunk->rows, NULL, 0);
+    lf_batch_end(m);
+    lf_forward(m);
+    keep_last_logits(m);
+    memcpy(out, m->work.logits, sizeof *out * chunk->rows * m->info.vocab);
+    m->state[chunk->slot].length += chunk->rows;
+    m->state[chunk->slot].logits_ready = true;
+    return LF_OK;
+}

@@ -1,0 +1,66 @@
+// The model as forward sees it: weights, states, workspace and the kernel table in one struct.
+#pragma once
+#include "base/arena.h"
+#include "device/pool.h"
+#include "format/checkpoint.h"
+#include "format/engram_layout.h"
+#include "kernel/table.h"
+#include "model/model.h"
+#include "model/rope_table.h"
+#include "model/state.h"
+#include "model/weights.h"
+#include "model/work.h"
+
+struct lf_v41 {
+    struct lf_target target; // first: a target pointer is a model pointer
+    const struct lf_topology *t;
+    const struct lf_token_map *map;
+    struct lf_arena arena;
+    struct lf_pool *pool;
+    struct lf_kernels k;
+    struct lf_weights weights;
+    struct lf_engram_layout engram_layout;
+    struct lf_rope_table rope[2]; // 0 plain, 1 compressed
+    float attention_scale, index_scale, engram_scale; // powers of model.md 1.1, rounded once
+    uint32_t last_source;         // S of model.md 12.3
+    bool no_cone;
+    struct lf_state_shape shape;
+    struct lf_state *state; // [slots]
+    struct lf_paged *lane_entry, *lane_key; // [slots], of the source at hand
+    uint8_t **lane_ring;    // [slots], of the layer at hand
+    struct lf_work work;
+    struct lf_target_info info;
+};
+
+// Rows of a call. Builds work.row and work.span from chunks or windows already checked.
+void lf_batch_begin(struct lf_v41 *m);
+// Adds the rows of one lane. plan NULL: every row in full, logits of every row wanted.
+void lf_batch_add(struct lf_v41 *m, uint32_t lane, uint64_t pos0, const uint32_t *token,
+                  uint32_t rows, const struct lf_bound *plan, uint32_t n_plan);
+// Rotary rows and the entries that the call completes.
+void lf_batch_end(struct lf_v41 *m);
+
+// Section 4 of model.md over work.row: logits of the wanted rows land in work.logits in row order.
+void lf_forward(struct lf_v41 *m);
+
+// One sublayer each, work.in to work.out over the live rows.
+void lf_compress(struct lf_v41 *m, const struct lf_layer *layer);    // model.md 8.4-8.6 keys
+void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.2
+void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.3, 8.8, 8.9
+void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7
+void lf_moe(struct lf_v41 *m, const struct lf_layer *layer);         // 9
+void lf_engram(struct lf_v41 *m, const struct lf_layer *layer);      // 6.3, 6.4, on the streams
+void lf_head(struct lf_v41 *m);                                      // 10
+
+// The input a linear map reads: quantized where its weight's format asks for it (model.md 3.3).
+static inline const uint16_t *lf_linear_input(const struct lf_matrix *w, const uint16_t *plain,
+                                              const uint16_t *quantized) {
+    return lf_matrix_quantizes_input(w) ? quantized : plain;
+}
+// QA8 values of rows of dim bf16.
+void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows, uint32_t dim);
+void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y, uint32_t rows,
+             uint32_t dim);
+// One linear map over all rows, x and y dense.
+void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, void *y,
+                uint32_t rows, int y_f32);

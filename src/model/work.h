@@ -1,0 +1,68 @@
+// The buffers of one forward call, allocated once for the most rows a call may have.
+#pragma once
+#include <stdint.h>
+#include "base/arena.h"
+#include "base/error.h"
+#include "format/topology.h"
+#include "kernel/row.h"
+#include "model/state.h"
+
+// The compressed entries that rows of a call complete, for one ratio.
+struct lf_entries {
+    uint32_t n;
+    uint32_t *lane;     // [n]
+    uint64_t *number;   // [n] entry index j in its lane
+    uint32_t *row;      // [n] call place of the row that completes it
+    float *cos, *sin;   // [n][rope_dim/2] at position j*ratio
+};
+
+struct lf_work {
+    uint32_t rows_max, pairs_max, logits_rows_max;
+    struct lf_row *row_all; // [rows_max] the call as given
+    struct lf_row *row;     // [rows_max] rows still alive at the present layer
+    uint32_t rows_all, rows;
+    struct lf_span *span; // [slots]
+    uint16_t *x;          // streams, bf16 [rows][streams][hidden]
+    float *pre;           // [rows][streams], handed from sublayer to sublayer
+    float *pre_next, *post, *comb; // [rows][streams], [rows][streams], [rows][streams][streams]
+    uint16_t *in, *in_q;  // sublayer input and its QA8 values, bf16 [rows][hidden]
+    uint16_t *out;        // sublayer output, bf16 [rows][hidden]
+    float *cos[2], *sin[2]; // [rows][rope_dim/2]; 0 plain, 1 compressed
+    struct lf_entries entries[2]; // ratio 1, ratio 2
+    uint16_t *latent, *latent_key; // [rows][head_dim], [rows][index_dim]
+    uint8_t **dst;        // [rows] packing targets
+    const float **pair[2]; // [rows] raw rows of a ratio-2 entry
+    float *raw;           // [rows][2*head_dim] v then g of the call
+    uint16_t *k;          // [rows][head_dim]
+    uint8_t *call_keys;   // [rows][window_bytes] by call place
+    uint16_t *qr, *qr_q;  // [rows][q_lora]
+    uint16_t *q, *o;      // [rows][heads][head_dim]
+    uint16_t *u, *u_q;    // [rows][o_groups*o_lora]
+    uint16_t *iq, *iw;    // [rows][index_heads][index_dim], [rows][index_heads]
+    uint32_t *visible;    // [rows]
+    float *score;         // score_rows rows of score_stride
+    uint32_t score_rows;
+    size_t score_stride;
+    uint32_t *selected, *n_selected; // [rows][index_topk], [rows]
+    uint32_t *blocks, *n_blocks;     // [rows][candidate_blocks], [rows]
+    float *route_logits;             // [rows][experts]
+    uint32_t *route_id;              // [rows][top]
+    float *route_weight;             // [rows][top]
+    uint32_t *pair_row, *pair_of;    // [pairs] row of a pair, [rows][top] pair of a choice
+    float *pair_weight;              // [pairs]
+    uint32_t *expert_first;          // [experts+1]
+    uint16_t *gate, *up;             // [pairs + rows][expert_dim], shared rows last
+    uint16_t *down, *shared;         // [pairs][hidden], [rows][hidden]
+    struct lf_linear_job *job;       // [2*experts + 8]
+    uint64_t *engram_number;         // [rows][columns]
+    uint16_t *engram_rows, *engram_kv; // [rows][columns*dim], [rows][(streams+1)*hidden]
+    uint32_t *wanted;                // [rows] places of live rows whose logits are wanted
+    float *logits;                   // [logits_rows_max][vocab]
+};
+
+LF_CHECKED enum lf_status lf_work_open(struct lf_work *work, struct lf_arena *arena,
+                                       const struct lf_state_shape *shape, uint32_t slots,
+                                       uint32_t rows_max, uint32_t logits_rows_max,
+                                       struct lf_error *err);
+// Drops the rows of depth below depth_min from every buffer that outlives a sublayer.
+void lf_work_drop(struct lf_work *work, const struct lf_topology *t, uint32_t depth_min);
