@@ -11,6 +11,8 @@ enum lf_done {
     LF_DONE_LENGTH,      // max_tokens
     LF_DONE_WINDOW,      // the context
     LF_DONE_CANCELLED,
+    LF_DONE_TIMEOUT, // waited in the queue past queue_timeout_s
+    LF_DONE_CLOSED,  // the engine shut down first
     LF_DONE_FAILED,
 };
 
