@@ -1,0 +1,36 @@
+# Short names for what Meson and Ninja do; the first two are all that most people need.
+BUILD ?= build
+.PHONY: all run test setup setup-test sanitize fuzz bench clean
+
+all: setup $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+run: all
+	@$(BUILD)/src/lanefold serve $(MODEL)
+
+test: setup-test $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+	@tools/test $(BUILD)
+
+sanitize: setup-test
+	@tools/sanitize
+
+fuzz:
+	@tools/setup fuzz
+	@tools/fuzz
+
+bench: setup-test all
+	@python3 tools/bench_serve.py
+	@python3 tools/bench_tokenizer.py
+
+setup:
+	@tools/setup run
+
+setup-test:
+	@tools/setup test
+
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD) >/dev/null
+
+clean:
+	rm -rf build build-*
