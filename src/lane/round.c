@@ -79,6 +79,8 @@ void lf_round_prefill(struct lf_engine *e, struct lf_stream *s) {
     uint32_t rows = left < e->info->chunk_rows_max ? (uint32_t)left : e->info->chunk_rows_max;
     struct lf_chunk chunk = {.slot = s->slot, .rows = rows, .pos0 = s->length,
                              .tok = s->request.prompt + s->length, .plan = &s->end, .n_plan = 1};
+    if (!s->length && s->sink.admitted)
+        s->sink.admitted(s->ctx, s->id);
     if (!reserve(e, s, s->request.prompt_len))
         return;
     if (e->target->ops->prefill(e->target, &chunk, 1, &err) != LF_OK) {

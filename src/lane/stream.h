@@ -43,7 +43,7 @@ struct lf_engine {
 };
 
 double lf_seconds(void);
-// One prompt chunk of a stream; at the prompt's end draws and delivers the first token.
+// One prompt chunk of a stream; at its start tells the sink, at its end draws the first token.
 void lf_round_prefill(struct lf_engine *engine, struct lf_stream *stream);
 // One launch with a window of every decoding stream (engine.md 2).
 void lf_round_decode(struct lf_engine *engine);

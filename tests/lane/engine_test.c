@@ -20,11 +20,19 @@ struct heard {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct lf_ids ids;
-    uint32_t prefilled, finished;
+    uint32_t admitted, prefilled, finished;
     enum lf_done why;
     struct lf_stats stats;
     char message[512];
 };
+
+static void on_admitted(void *ctx, uint64_t id) {
+    struct heard *h = ctx;
+    (void)id;
+    pthread_mutex_lock(&h->lock);
+    h->admitted++;
+    pthread_mutex_unlock(&h->lock);
+}
 
 static void on_prefilled(void *ctx, uint64_t id, uint32_t cached) {
     struct heard *h = ctx;
@@ -58,7 +66,7 @@ static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct l
     pthread_mutex_unlock(&h->lock);
 }
 
-static const struct lf_sink sink = {on_prefilled, on_tokens, on_finished};
+static const struct lf_sink sink = {on_admitted, on_prefilled, on_tokens, on_finished};
 
 static void heard_init(struct heard *h) {
     *h = (struct heard){0};
@@ -136,6 +144,7 @@ static void does_a_reply_follow_the_serial_rule(void **state) {
         submit(e, 1, &r, &h);
         wait_finished(&h);
         assert_int_equal(h.why, LF_DONE_LENGTH);
+        assert_int_equal(h.admitted, 1);
         assert_int_equal(h.prefilled, 1);
         expect_reply(&h, prompt, lengths[i], 40);
         char hex[65];
@@ -296,7 +305,7 @@ static void does_a_cancel_end_a_request_and_leave_no_trace(void **state) {
     lf_engine_cancel(e, 2);
     wait_finished(&queued);
     assert_int_equal(queued.why, LF_DONE_CANCELLED);
-    assert_int_equal(queued.prefilled + queued.ids.len, 0);
+    assert_int_equal(queued.admitted + queued.prefilled + queued.ids.len, 0);
     lf_engine_cancel(e, 1);
     wait_finished(&running);
     assert_int_equal(running.why, LF_DONE_CANCELLED);
