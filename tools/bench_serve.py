@@ -1,4 +1,4 @@
-"""Times `lanefold serve` on the demo model: ready, prefill, decode, memory; 1 and 2 threads in turn."""
+"""Times `lanefold serve` on the demo model: ready, prefill, decode, memory, 1 and 2 threads."""
 import argparse
 import json
 import os
@@ -55,7 +55,8 @@ def main():
     args = parser.parse_args()
     with open(f"{ROOT}/tests/data/demo-golden/recall.json") as golden:
         prompt = json.load(golden)["ids"]
-    servers = {"1 thread": Server(args.binary, 1, "auto"), "2 threads": Server(args.binary, 2, "auto")}
+    servers = {"1 thread": Server(args.binary, 1, "auto"),
+               "2 threads": Server(args.binary, 2, "auto")}
     rows = {name: [] for name in servers}
     try:
         for _ in range(args.repeats):
