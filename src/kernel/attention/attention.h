@@ -6,20 +6,21 @@
 #include "kernel/row.h"
 
 #define LF_ATTENTION_CONTRACT                                                                      \
-    "window rows oldest to newest, then the selected compressed entries ascending, one list a "    \
-    "row (model.md 8.2, 8.8). Key and value are the same dequantized row, shared by all "          \
-    "heads. The list is cut into blocks of 64 from its first entry. z_t = (q . k_t) * scale: "     \
-    "16 partials by element mod 16, fused, tree i+8, i+4, i+2, i+1, then one product. Per "        \
-    "block: m' = max(m, max z); P_t = exp(z_t - m'); the denominator's block sum adds P_t in "     \
-    "float32, the value's adds bf(P_t)*k_t, both over t in 16 partials by (t mod 16), a "          \
-    "partial's first term plain and the others fused onto it, and the same tree; the last "        \
-    "block is filled up to a multiple of 16 with zero terms. sum = fma(sum, exp(m - m'), "         \
-    "block sum) from 0; m starts at -1e30. At the end o = bf(value / (denominator + exp(sink - "   \
-    "m))), an IEEE division. A z_t that is not finite (NaN or infinity in q or a key) makes that " \
-    "head of that row NaN, stored as 0x7FC0. The list without sink is never empty (own row). "     \
-    "Error bound per element, u = 2^-24, B blocks, z the exact scores: term t of both sums is "    \
-    "off by e_t = g(head_dim/16+5) * scale * sum|q k_t| + u * (|z_t| + |z_t - max z|) + "          \
-    "(3B+4) * u, the sums by g(8+B), bf(P_t) by 2^-8; then the quotient, u, and the bf16 store."
+    "window rows oldest to newest, then the selected compressed entries ascending, one "           \
+    "list a row (model.md 8.2, 8.8). Key and value are the same dequantized row, shared by "       \
+    "all heads. The list is cut into blocks of 64 from its first entry. z_t = (q . k_t) * "        \
+    "scale: 16 partials by element mod 16, fused, tree i+8, i+4, i+2, i+1, then one "              \
+    "product. Per block: m' = max(m, max z); P_t = exp(z_t - m'); the denominator's block "        \
+    "sum adds P_t in float32, the value's adds bf(P_t)*k_t, both over t in 16 partials by "        \
+    "(t mod 16), a partial's first term plain and the others fused onto it, and the same "         \
+    "tree; the last block is filled up to a multiple of 16 with zero terms. sum = fma(sum, "       \
+    "exp(m - m'), block sum) from 0; m starts at -1e30. At the end o = bf(value / "                \
+    "(denominator + exp(sink - m))), an IEEE division. A z_t that is not finite (NaN or "          \
+    "infinity in q or a key) makes that head of that row NaN, stored as 0x7FC0. The list "         \
+    "without sink is never empty (own row). Error bound per element, u = 2^-24, B blocks, "        \
+    "z the exact scores: term t of both sums is off by e_t = g(head_dim/16+5) * scale * "          \
+    "sum|q k_t| + u * (|z_t| + |z_t - max z|) + (3B+4) * u, the sums by g(8+B), bf(P_t) by "       \
+    "2^-8; then the quotient, u, and the bf16 store."
 
 struct lf_attention_args {
     uint32_t rows, heads, head_dim; // head_dim a multiple of 32

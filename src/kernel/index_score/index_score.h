@@ -6,10 +6,12 @@
 #include "kernel/row.h"
 
 #define LF_INDEX_SCORE_CONTRACT                                                                    \
-    "I[s] = sum_h w_h * max(0, q_h . k_s) for the visible entries of each row (model.md 8.6). "    \
-    "q . k: products of dequantized values, 16 partials by element mod 16, fused, tree as "        \
-    "linear. Heads ascend: total = fma(w_h, relu_h, total) from 0. w_h = bf16 weight * scale, "    \
-    "one float32 product. A NaN dot product stays NaN through the ReLU."
+    "I[s] = sum_h w_h * max(0, q_h . k_s) for the visible entries of each row (model.md "          \
+    "8.6). q . k: products of dequantized values, 16 partials by element mod 16, fused, "          \
+    "tree as linear. Heads ascend: total = fma(w_h, relu_h, total) from 0. w_h = bf16 "            \
+    "weight * scale, one float32 product. A NaN dot product stays NaN through the ReLU; a "        \
+    "NaN score is 0x7FC00000. Error bound: sum_h |w_h| * (g(dim/16+4) * sum|q k_s| + "             \
+    "g(heads+1) * relu_h)."
 
 struct lf_index_score_args {
     uint32_t rows, heads, dim;
@@ -22,5 +24,10 @@ struct lf_index_score_args {
     float *score;                // [rows][score_stride]; entries from visible on are not written
     size_t score_stride;
 };
+
+// What one worker needs of lf_pool_scratch: 64 keys, the queries, their dot products, weights.
+static inline size_t lf_index_score_scratch_bytes(uint32_t heads, uint32_t dim) {
+    return sizeof(float) * ((64 + (size_t)heads) * ((size_t)dim + 16) + (size_t)heads * (64 + 1));
+}
 
 LF_DECLARE_KERNEL(index_score);

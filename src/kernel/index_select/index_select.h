@@ -7,8 +7,12 @@
 #define LF_INDEX_SELECT_CONTRACT                                                                   \
     "the topk visible entries of greatest score, ties to the lower index, listed ascending "       \
     "(model.md 8.6), and the candidate blocks (8.7). Rows with visible <= topk list all "          \
-    "entries and read no score. Order of values is IEEE with both zeros equal; NaN orders "        \
-    "below every number."
+    "entries and read no score, whatever the mode. PUBLISH lists the best topk_blocks "            \
+    "blocks of block_size entries by the greatest score of a block's visible entries, ties "       \
+    "to the lower block, the newest block forced in; all blocks, reading no score, while "         \
+    "they fit. RESTRICT chooses among the visible entries of the row's blocks only, and "          \
+    "lists all of them if there are no more than topk. Order of values is IEEE with both "         \
+    "zeros equal; NaN orders below every number, so it is taken only when numbers run out."
 
 enum lf_candidate_mode {
     LF_CANDIDATES_NONE,     // below the candidate source

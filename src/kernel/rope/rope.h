@@ -5,9 +5,10 @@
 #include "kernel/declare.h"
 
 #define LF_ROPE_CONTRACT                                                                           \
-    "rotates the last rope_dim elements of each head in adjacent pairs (model.md 3.5): e' = "      \
-    "e*c - o*s, o' = e*s + o*c, float32 products and sums without fusing, stored as bf16. "        \
-    "inverse uses -s."
+    "rotates the last rope_dim elements of each head in adjacent pairs (model.md 3.5): e' "        \
+    "= e*c - o*s, o' = e*s + o*c, float32 products and sums without fusing, stored as "            \
+    "bf16. inverse uses -s. The other elements are not written; NaN is stored as 0x7FC0. "         \
+    "Error bound: g(2) * (|e*c| + |o*s|), and |e*s| + |o*c| for o', then the bf16 store."
 
 struct lf_rope_args {
     uint32_t rows, heads, head_dim, rope_dim;

@@ -1,0 +1,38 @@
+#include "kernel/index_score/index_score.h"
+
+#include <math.h>
+#include <string.h>
+
+static double widen(uint16_t bf16) {
+    uint32_t bits = (uint32_t)bf16 << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+// Element d of a packed key: two e2m1 codes a byte, then one power of two for 32 elements.
+static double key_at(const uint8_t *key, uint32_t dim, uint32_t d) {
+    static const double magnitude[8] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
+    int code = key[d / 2] >> (d % 2 * 4) & 15, power = key[dim / 2 + d / 32];
+    double value = power == 255 ? (double)NAN : ldexp(magnitude[code & 7], power - 127);
+    return code & 8 ? -value : value;
+}
+
+// out [rows][score_stride]; entries from visible on are not written
+void lf_index_score_f64(const struct lf_index_score_args *args, double *out) {
+    uint32_t dim = args->dim, key_bytes = dim / 2 + dim / 32;
+    for (uint32_t row = 0; row < args->rows; row++, out += args->score_stride)
+        for (uint32_t s = 0; s < args->visible[row]; s++) {
+            const uint8_t *key =
+                args->keys[args->row[row].lane].page[s / 128] + s % 128 * key_bytes;
+            out[s] = 0.0;
+            for (uint32_t h = 0; h < args->heads; h++) {
+                size_t at = (size_t)row * args->heads + h;
+                double sum = 0.0;
+                for (uint32_t d = 0; d < dim; d++)
+                    sum += widen(args->q[at * dim + d]) * key_at(key, dim, d);
+                sum = sum < 0.0 ? 0.0 : sum;
+                out[s] += widen(args->head_weight[at]) * (double)args->weight_scale * sum;
+            }
+        }
+}
