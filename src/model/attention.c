@@ -21,7 +21,7 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
 }
 
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
-static void fill_rings(struct lf_v41 *m, const struct lf_layer *layer) {
+void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     uint32_t bytes = m->shape.window_bytes;
     for (uint32_t r = 0; r < w->rows_all; r++) {
@@ -34,21 +34,6 @@ static void fill_rings(struct lf_v41 *m, const struct lf_layer *layer) {
                    row->position % m->shape.ring_rows * bytes,
                w->call_keys + (size_t)r * bytes, bytes);
     }
-}
-
-static void queries(struct lf_v41 *m, const struct lf_layer *layer) {
-    struct lf_work *w = &m->work;
-    const struct lf_topology *t = m->t;
-    uint32_t width = t->heads * t->head_dim;
-    int table = layer->ratio > 0;
-    lf_project(m, &layer->wq_a, lf_linear_input(&layer->wq_a, w->in, w->in_q), w->qr, w->rows, 0);
-    lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
-    lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
-    lf_project(m, &layer->wq_b, lf_linear_input(&layer->wq_b, w->qr, w->qr_q), w->q, w->rows, 0);
-    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
-                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
-                                              .x = w->q, .x_stride = width,
-                                              .cos = w->cos[table], .sin = w->sin[table]});
 }
 
 // Points the lane tables at this layer's rings and at its source's pages.
@@ -64,8 +49,24 @@ static void point_lanes(struct lf_v41 *m, const struct lf_layer *layer) {
     }
 }
 
+void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_topology *t = m->t;
+    uint32_t width = t->heads * t->head_dim;
+    int table = layer->ratio > 0;
+    point_lanes(m, layer);
+    lf_project(m, &layer->wq_a, lf_linear_input(&layer->wq_a, w->in, w->in_q), w->qr, w->rows, 0);
+    lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
+    lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
+    lf_project(m, &layer->wq_b, lf_linear_input(&layer->wq_b, w->qr, w->qr_q), w->q, w->rows, 0);
+    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
+                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                              .x = w->q, .x_stride = width,
+                                              .cos = w->cos[table], .sin = w->sin[table]});
+}
+
 // Inverse rotation, then the grouped down and the joint up projection (model.md 8.9).
-static void output(struct lf_v41 *m, const struct lf_layer *layer) {
+void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     uint32_t width = t->heads * t->head_dim, u = t->o_groups * t->o_lora;
@@ -85,24 +86,27 @@ static void output(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_project(m, &layer->wo_b, lf_linear_input(&layer->wo_b, w->u, w->u_q), w->out, w->rows, 0);
 }
 
-void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer) {
+void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    point_lanes(m, layer);
-    if (w->rows) {
-        queries(m, layer);
+    m->k.attention(m->pool, &(struct lf_attention_args){
+                                .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
+                                .row = w->row, .q = w->q, .scale = m->attention_scale,
+                                .sink = layer->attn_sink, .window = t->window, .span = w->span,
+                                .call_keys = w->call_keys, .ring = m->lane_ring,
+                                .ring_rows = m->shape.ring_rows,
+                                .entries = layer->ratio ? m->lane_entry : NULL,
+                                .selected = w->selected, .n_selected = w->n_selected,
+                                .topk = t->index_topk, .o = w->o});
+}
+
+void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer) {
+    if (m->work.rows) {
+        lf_attention_queries(m, layer);
         if (layer->index_source)
             lf_indexer(m, layer);
-        m->k.attention(m->pool, &(struct lf_attention_args){
-                                    .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
-                                    .row = w->row, .q = w->q, .scale = m->attention_scale,
-                                    .sink = layer->attn_sink, .window = t->window,
-                                    .span = w->span, .call_keys = w->call_keys,
-                                    .ring = m->lane_ring, .ring_rows = m->shape.ring_rows,
-                                    .entries = layer->ratio ? m->lane_entry : NULL,
-                                    .selected = w->selected, .n_selected = w->n_selected,
-                                    .topk = t->index_topk, .o = w->o});
-        output(m, layer);
+        lf_attention_read(m, layer);
+        lf_attention_output(m, layer);
     }
-    fill_rings(m, layer);
+    lf_ring_fill(m, layer);
 }

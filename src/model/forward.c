@@ -23,7 +23,7 @@ void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, 
     m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }
 
-static void embed(struct lf_v41 *m) {
+void lf_stream_start(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     m->k.embed(m->pool, &(struct lf_embed_args){.rows = w->rows, .streams = m->t->streams,
                                                 .row = w->row, .table = &m->weights.embed,
@@ -34,7 +34,7 @@ static void embed(struct lf_v41 *m) {
         w->pre[r * m->t->streams] = 1.0f;
 }
 
-static void mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
+void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     m->k.hc_mix(m->pool, &(struct lf_hc_mix_args){
@@ -45,7 +45,7 @@ static void mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
                              .comb = w->comb});
 }
 
-static void collapse(struct lf_v41 *m, const uint16_t *norm) {
+void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
     struct lf_work *w = &m->work;
     const float *pre = w->pre;
 #if LF_FAULT == 1
@@ -58,7 +58,7 @@ static void collapse(struct lf_v41 *m, const uint16_t *norm) {
 }
 
 // The sublayer's output joins the streams, and its own pre goes to the next sublayer.
-static void expand(struct lf_v41 *m) {
+void lf_stream_expand(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     m->k.hc_expand(m->pool, &(struct lf_hc_expand_args){
                                 .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
@@ -70,9 +70,9 @@ static void expand(struct lf_v41 *m) {
 
 static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
 #if LF_FAULT == 1
-    mix(m, &layer->hc_attn);
+    lf_stream_mix(m, &layer->hc_attn);
 #endif
-    collapse(m, layer->attn_norm);
+    lf_stream_collapse(m, layer->attn_norm);
     if (layer->kv_source)
         lf_compress(m, layer);
     // At and above the last source only the cone of the boundaries runs (model.md 12.3).
@@ -82,16 +82,16 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_window_keys(m, layer);
     if (cone)
         lf_work_drop(&m->work, m->t, layer->id + 1);
-    mix(m, &layer->hc_attn);
+    lf_stream_mix(m, &layer->hc_attn);
     lf_attention_run(m, layer);
-    expand(m);
+    lf_stream_expand(m);
 }
 
 static void ffn_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
-    mix(m, &layer->hc_ffn);
-    collapse(m, layer->ffn_norm);
+    lf_stream_mix(m, &layer->hc_ffn);
+    lf_stream_collapse(m, layer->ffn_norm);
     lf_moe(m, layer);
-    expand(m);
+    lf_stream_expand(m);
 }
 
 void lf_head(struct lf_v41 *m) {
@@ -114,14 +114,16 @@ void lf_head(struct lf_v41 *m) {
     m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }
 
+void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer) {
+    if (layer->engram)
+        lf_engram(m, layer);
+    attention_sublayer(m, layer);
+    ffn_sublayer(m, layer);
+}
+
 void lf_forward(struct lf_v41 *m) {
-    embed(m);
-    for (uint32_t l = 0; l < m->t->layers && m->work.rows; l++) {
-        const struct lf_layer *layer = &m->weights.layer[l];
-        if (layer->engram)
-            lf_engram(m, layer);
-        attention_sublayer(m, layer);
-        ffn_sublayer(m, layer);
-    }
+    lf_stream_start(m);
+    for (uint32_t l = 0; l < m->t->layers && m->work.rows; l++)
+        lf_forward_layer(m, &m->weights.layer[l]);
     lf_head(m);
 }

@@ -43,14 +43,30 @@ void lf_batch_end(struct lf_v41 *m);
 // Section 4 of model.md over work.row: logits of the wanted rows land in work.logits in row order.
 void lf_forward(struct lf_v41 *m);
 
+// One layer of it: Engram where it has one, attention, experts.
+void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer);
+
+// The streams of the live rows: work.x, with work.pre handed from sublayer to sublayer.
+void lf_stream_start(struct lf_v41 *m);                                   // model.md 5
+void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc);     // 7, from work.x
+void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm);          // to work.in, normed
+void lf_stream_expand(struct lf_v41 *m);                                  // work.out joins
+
 // One sublayer each, work.in to work.out over the live rows.
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer);    // model.md 8.4-8.6 keys
 void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.2
 void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.3, 8.8, 8.9
-void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7
 void lf_moe(struct lf_v41 *m, const struct lf_layer *layer);         // 9
 void lf_engram(struct lf_v41 *m, const struct lf_layer *layer);      // 6.3, 6.4, on the streams
 void lf_head(struct lf_v41 *m);                                      // 10
+
+// What lf_attention_run consists of, in this order.
+void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer); // 8.1
+void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7: index sources
+void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer); // 8.8
+void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer); // 8.9
+// The call's newest keys go to the rings after attention: long chunks read their own (8.3).
+void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer);
 
 // The input a linear map reads: quantized where its weight's format asks for it (model.md 3.3).
 static inline const uint16_t *lf_linear_input(const struct lf_matrix *w, const uint16_t *plain,
