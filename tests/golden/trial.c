@@ -1,0 +1,42 @@
+#include "trial.h"
+
+#include <string.h>
+
+static void set_history(struct lf_trial *t) {
+    for (uint32_t i = 0; i < t->g->rows; i++)
+        t->m->state[0].history[i] = (uint32_t)t->g->ids[i];
+}
+
+void lf_trial_points(struct lf_trial *t) {
+    struct lf_v41 *m = t->m;
+    struct lf_work *w = &m->work;
+    set_history(t);
+    lf_batch_begin(m);
+    w->rows = w->rows_all = t->g->points;
+    w->entries[0].n = w->entries[1].n = 0;
+    for (uint32_t r = 0; r < w->rows; r++) {
+        uint32_t position = (uint32_t)t->g->positions[r];
+        w->row[r] = (struct lf_row){.token = (uint32_t)t->g->ids[position], .position = position,
+                                    .index = r, .depth = m->t->layers, .wants = LF_WANT_LOGITS};
+        w->row_all[r] = w->row[r];
+        for (int i = 0; i < 2; i++) {
+            size_t at = (size_t)r * m->rope[i].pairs;
+            lf_rope_rows(&m->rope[i], &w->row[r].position, 1, w->cos[i] + at, w->sin[i] + at);
+        }
+    }
+}
+
+void lf_trial_rows(struct lf_trial *t) {
+    struct lf_v41 *m = t->m;
+    struct lf_error err = LF_ERROR_INIT;
+    const uint32_t *ids = (const uint32_t *)t->g->ids;
+    if (lf_state_grow(&m->state[0], &m->shape, t->g->rows, &err) != LF_OK)
+        lf_golden_die("%s", err.text);
+    lf_batch_begin(m);
+    lf_batch_add(m, 0, 0, ids, t->g->rows, NULL, 0);
+    lf_batch_end(m);
+    for (uint32_t r = 0; r < m->work.rows; r++)
+        m->work.row[r].wants = 0;
+    for (uint32_t p = 0; p < t->g->points; p++)
+        m->work.row[t->g->positions[p]].wants = LF_WANT_LOGITS;
+}

@@ -1,0 +1,30 @@
+// A prompt's goldens beside the model: the stages, each fed the stored inputs, and the whole pass.
+#pragma once
+#include "golden.h"
+#include "model/v41.h"
+#include "report.h"
+
+struct lf_trial {
+    struct lf_demo *demo;
+    struct lf_v41 *m;
+    struct lf_golden *g;
+    struct lf_report *report;
+};
+
+// Fills the call with the golden's points, each a row of its own: stages that read no other row.
+void lf_trial_points(struct lf_trial *t);
+// Fills the call with every row of the prompt, logits wanted at the points.
+void lf_trial_rows(struct lf_trial *t);
+
+void lf_trial_streams(struct lf_trial *t);   // embedding, mixes, collapse, expand, Engram, head
+void lf_trial_experts(struct lf_trial *t);   // ffn_in to router and ffn_out
+void lf_trial_maps(struct lf_trial *t);      // attn_in to keys and queries, o to attn_out
+void lf_trial_attention(struct lf_trial *t); // every row's attn_in to caches, selection and o
+
+// The distances of one whole pass from the float64 goldens.
+struct lf_logit_gap {
+    double ours, reference, stated; // means of |logit - f64.logits|; stated over all rows, in the JSON
+};
+struct lf_logit_gap lf_trial_whole(struct lf_trial *t);
+// Greedy ids through the target's own calls.
+void lf_trial_greedy(struct lf_trial *t, enum lf_isa isa);
