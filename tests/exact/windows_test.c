@@ -1,0 +1,102 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include "exact.h"
+
+// Windows of 1 .. 16 rows with every keep length advance by 816 rows in all.
+enum { FIRST = 3, STEPS = 816 };
+
+static struct lf_exact exact;
+static struct lf_target *target;
+static struct lf_outcome *serial; // [STEPS]: row FIRST + i in a round of its own
+
+static int open_all(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    lf_exact_open(&exact);
+    target = lf_exact_target(&exact, &(struct lf_model_options){.slots = 1});
+    serial = malloc(STEPS * sizeof *serial);
+    assert_non_null(serial);
+    lf_exact_prefill(target, 0, exact.ids, FIRST, (struct lf_cut){.rows = FIRST}, NULL, 0);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        lf_exact_round(target, 0, FIRST + i, exact.ids[FIRST + i], serial[i].logits);
+        lf_exact_must(target->ops->digest(target, 0, serial[i].digest, &err), &err);
+    }
+    return 0;
+}
+
+static int close_all(void **state) {
+    (void)state;
+    free(serial);
+    target->ops->close(target);
+    lf_exact_close(&exact);
+    return 0;
+}
+
+// Rows past the kept ones hold tokens of no sense: they must leave nothing behind.
+static void advance(uint32_t at, uint32_t rows, uint32_t kept) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_sampling greedy = {0};
+    uint32_t token[LF_WINDOW_MAX], drawn[LF_WINDOW_MAX];
+    uint8_t digest[32];
+    for (uint32_t i = 0; i < rows; i++)
+        token[i] = i < kept ? exact.ids[FIRST + at + i] : (at + 97 * i) % LF_EXACT_VOCAB;
+    struct lf_window w = {.rows = rows, .pos0 = FIRST + at, .tok = token, .rule = &greedy};
+    lf_exact_must(target->ops->verify(target, &w, 1, drawn, &err), &err);
+    for (uint32_t i = 0; i < kept; i++)
+        if (memcmp(lf_model_logits(target, 0, i), serial[at + i].logits, sizeof serial->logits))
+            fail_msg("position %u: row %u of a window of %u differs from its round alone",
+                     FIRST + at, i, rows);
+    lf_exact_must(target->ops->keep(target, &w, &kept, 1, &err), &err);
+    lf_exact_must(target->ops->digest(target, 0, digest, &err), &err);
+    if (memcmp(digest, serial[at + kept - 1].digest, sizeof digest))
+        fail_msg("position %u: after keeping %u of %u the state differs", FIRST + at, kept, rows);
+}
+
+static void start(void) {
+    lf_exact_prefill(target, 0, exact.ids, FIRST, (struct lf_cut){.rows = FIRST}, NULL, 0);
+}
+
+// engine.md 9.3: drafted == plain
+static void windows_of_every_size_and_keep_have_the_bits_of_one_row_rounds(void **state) {
+    uint32_t at = 0;
+    (void)state;
+    start();
+    for (uint32_t rows = 1; rows <= LF_WINDOW_MAX; rows++)
+        for (uint32_t kept = 1; kept <= rows; at += kept, kept++)
+            advance(at, rows, kept);
+    assert_int_equal(at, STEPS);
+}
+
+// The same from the largest down: other parities, other places at the window and page edges.
+static void the_same_in_falling_sizes(void **state) {
+    uint32_t at = 0;
+    (void)state;
+    start();
+    for (uint32_t rows = LF_WINDOW_MAX; rows >= 1; rows--)
+        for (uint32_t kept = rows; kept >= 1; at += kept, kept--)
+            advance(at, rows, kept);
+    assert_int_equal(at, STEPS);
+}
+
+// The worst case for rings: always the whole window, always only its first row kept.
+static void full_windows_that_keep_one_row(void **state) {
+    (void)state;
+    start();
+    for (uint32_t at = 0; at < 200; at++)
+        advance(at, LF_WINDOW_MAX, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_of_every_size_and_keep_have_the_bits_of_one_row_rounds),
+        cmocka_unit_test(the_same_in_falling_sizes),
+        cmocka_unit_test(full_windows_that_keep_one_row),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
