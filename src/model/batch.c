@@ -54,7 +54,6 @@ static void list_entries(struct lf_v41 *m, uint32_t lane, uint32_t ratio, struct
         uint64_t position = j * ratio;
         e->lane[e->n] = lane;
         e->number[e->n] = j;
-        e->row[e->n] = span->first + (uint32_t)(position + ratio - 1 - span->pos0);
         size_t at = (size_t)e->n * m->t->rope_dim / 2;
         lf_rope_rows(&m->rope[1], &position, 1, e->cos + at, e->sin + at);
         e->n++;
@@ -73,7 +72,8 @@ void lf_batch_end(struct lf_v41 *m) {
     w->entries[0].n = w->entries[1].n = 0;
     if (!m->t->n_kv_sources)
         return;
-    for (uint32_t lane = 0; lane < m->info.slots; lane++)
-        for (uint32_t ratio = 1; w->span[lane].rows && ratio <= 2; ratio++)
-            list_entries(m, lane, ratio, &w->entries[ratio - 1]);
+    // In call order: at ratio 1 entry r is then row r, whatever the order of the lanes.
+    for (uint32_t r = 0; r < w->rows; r += w->span[w->row[r].lane].rows)
+        for (uint32_t ratio = 1; ratio <= 2; ratio++)
+            list_entries(m, w->row[r].lane, ratio, &w->entries[ratio - 1]);
 }

@@ -54,7 +54,6 @@ static bool take_compressed(struct lf_work *w, struct lf_arena *arena, const str
     for (int i = 0; i < 2; i++) {
         TAKE(w->entries[i].lane, n);
         TAKE(w->entries[i].number, n);
-        TAKE(w->entries[i].row, n);
         TAKE(w->entries[i].cos, n * t->rope_dim / 2);
         TAKE(w->entries[i].sin, n * t->rope_dim / 2);
         TAKE(w->pair[i], n);

@@ -12,7 +12,6 @@ struct lf_entries {
     uint32_t n;
     uint32_t *lane;     // [n]
     uint64_t *number;   // [n] entry index j in its lane
-    uint32_t *row;      // [n] call place of the row that completes it
     float *cos, *sin;   // [n][rope_dim/2] at position j*ratio
 };
 
