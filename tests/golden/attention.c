@@ -106,7 +106,7 @@ static void tally_list(struct lf_tally *tally, const uint32_t *got, uint32_t n,
         tally->n++;
         tally->equal += equal;
         if (!equal)
-            tally->worst = INFINITY;
+            tally->worst = HUGE_VAL;
     }
 }
 

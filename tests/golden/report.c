@@ -38,9 +38,9 @@ static void add(struct lf_tally *t, bool equal, double difference, double limit)
     t->equal += equal;
     if (equal)
         return;
-    double ratio = difference <= limit ? difference / limit : INFINITY;
-    if (difference > limit && limit > 0.0 && isfinite(difference))
-        ratio = difference / limit;
+    double ratio = difference / limit; // by zero: infinite
+    if (!(ratio >= 0.0))
+        ratio = HUGE_VAL; // NaN must not pass
     t->worst = fmax(t->worst, ratio);
 }
 
