@@ -25,7 +25,7 @@ static void tally_packed(struct lf_tally *t, const uint8_t *row, enum lf_cache_f
         float wanted = lf_bf16_to_f32(want[i]), most = fmaxf(fabsf(value), fabsf(wanted) / scale);
         float step = fp8 ? fmaxf(exp2f(floorf(log2f(most)) - 3.0f), 0x1p-9f)
                          : most <= 2.0f ? 0.5f : most <= 4.0f ? 1.0f : 2.0f;
-        lf_tally_step(t, value * scale, wanted, step * scale);
+        lf_tally_step(t, value * scale, wanted, (double)(step * scale));
     }
 }
 
@@ -61,10 +61,10 @@ static void tally_maps(struct lf_trial *t, struct sums *sums, const struct lf_la
 
 void lf_trial_maps(struct lf_trial *t) {
     struct sums sums = {
-        .qr = {.stage = "attn_in to qr", .share = 0.99, .slack = 0x1p-8},
-        .q = {.stage = "attn_in to q", .share = 0.99, .slack = 0x1p-8},
-        .key = {.stage = "attn_in to window_key", .share = 0.99},
-        .out = {.stage = "attn.o to attn_out", .share = 0.99, .slack = 0x1p-8},
+        .qr = {.stage = "attn_in to qr", .share = 0.999},
+        .q = {.stage = "attn_in to q", .share = 0.999},
+        .key = {.stage = "attn_in to window_key", .share = 0.999},
+        .out = {.stage = "attn.o to attn_out", .share = 0.999},
     };
     for (uint32_t l = 0; l < t->m->t->layers; l++)
         tally_maps(t, &sums, &t->m->weights.layer[l]);
@@ -120,8 +120,10 @@ static void tally_scores(struct lf_trial *t, struct sums *sums, uint32_t l, size
     const uint16_t *weight = points_of(t, heads, "attn.indexer.head_weight", l);
     for (size_t i = 0; i < width; i++)
         lf_tally_step(&sums->query, lf_bf16_to_f32(w->iq[r * width + i]),
-                      lf_bf16_to_f32(query[p * width + i]), 1.0f);
-    lf_tally_bf16(&sums->weight, w->iw + r * heads, weight + p * heads, heads);
+                      lf_bf16_to_f32(query[p * width + i]), 0.0);
+    for (size_t h = 0; h < heads; h++) // stored with the scale on, which is a power of two
+        lf_tally_step(&sums->weight, lf_bf16_to_f32(w->iw[r * heads + h]) * m->index_scale,
+                      lf_bf16_to_f32(weight[p * heads + h]), 0.0);
     lf_tally_f32(&sums->score, w->score + r * w->score_stride,
                  (const float *)score.data + p * score.shape[1], w->visible[r]);
 }
@@ -179,15 +181,15 @@ static void tally_attention(struct lf_trial *t, struct sums *sums, const struct 
 
 void lf_trial_attention(struct lf_trial *t) {
     struct sums sums = {
-        .compressed = {.stage = "every attn_in to compressed", .share = 0.99},
-        .index_key = {.stage = "every attn_in to index_key", .share = 0.99},
-        .query = {.stage = "every attn_in to indexer.query", .share = 0.99},
-        .weight = {.stage = "every attn_in to indexer.head_weight", .share = 0.99},
-        .score = {.stage = "every attn_in to indexer.score", .share = 0.99, .slack = 1e-5},
+        .compressed = {.stage = "every attn_in to compressed", .share = 0.999},
+        .index_key = {.stage = "every attn_in to index_key", .share = 0.999},
+        .query = {.stage = "every attn_in to indexer.query", .share = 0.999},
+        .weight = {.stage = "every attn_in to indexer.head_weight", .share = 0.999},
+        .score = {.stage = "every attn_in to indexer.score", .share = 1.0, .slack = 1e-6},
         .blocks = {.stage = "every attn_in to candidate_blocks", .share = 1.0},
         .selected = {.stage = "every attn_in to selected", .share = 1.0},
-        .o = {.stage = "every attn_in to attn.o", .share = 0.99, .slack = 0x1p-8},
-        .whole = {.stage = "every attn_in to attn_out", .share = 0.99, .slack = 0x1p-8},
+        .o = {.stage = "every attn_in to attn.o", .share = 0.999},
+        .whole = {.stage = "every attn_in to attn_out", .share = 0.999},
     };
     bool any = false;
     for (uint32_t l = 0; l < t->m->t->layers; l++) {

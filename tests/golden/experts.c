@@ -7,8 +7,8 @@ void lf_trial_experts(struct lf_trial *t) {
     struct lf_work *w = &m->work;
     size_t points = t->g->points, hidden = m->t->hidden, top = m->t->experts_top;
     struct lf_tally ids = {.stage = "ffn_in to router_ids", .share = 1.0};
-    struct lf_tally weights = {.stage = "ffn_in to router_weights", .share = 1.0, .slack = 1e-5};
-    struct lf_tally out = {.stage = "ffn_in to ffn_out", .share = 0.99, .slack = 0x1p-8};
+    struct lf_tally weights = {.stage = "ffn_in to router_weights", .share = 1.0, .slack = 1e-6};
+    struct lf_tally out = {.stage = "ffn_in to ffn_out", .share = 0.999};
     for (uint32_t l = 0; l < m->t->layers; l++) {
         lf_trial_points(t);
         memcpy(w->in, lf_golden_get(t->g, "BF16", points * hidden, "layers.%u.ffn_in", l),

@@ -27,53 +27,44 @@ int lf_report_end(const struct lf_report *report) {
     return report->expect_red || report->red || !report->checks;
 }
 
-// The spacing of bf16 at a magnitude.
-static double spacing_bf16(double magnitude) {
+double lf_spacing_bf16(double magnitude) {
     int exponent = magnitude > 0x1p-126 ? ilogb(magnitude) : -126;
     return ldexp(1.0, exponent - 7);
 }
 
 static void add(struct lf_tally *t, bool equal, double difference, double limit) {
+    double ratio = difference > 0.0 ? difference / limit : 0.0; // by zero: infinite
+    if (isnan(difference))
+        ratio = HUGE_VAL;
     t->n++;
     t->equal += equal;
-    if (equal)
-        return;
-    double ratio = difference / limit; // by zero: infinite
-    if (!(ratio >= 0.0))
-        ratio = HUGE_VAL; // NaN must not pass
     t->worst = fmax(t->worst, ratio);
 }
 
 void lf_tally_bf16(struct lf_tally *t, const uint16_t *got, const uint16_t *want, size_t n) {
-    double squares = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        double w = (double)lf_bf16_to_f32(want[i]);
-        squares += w * w;
-    }
-    double rms = sqrt(squares / (double)n);
     for (size_t i = 0; i < n; i++) {
         double a = (double)lf_bf16_to_f32(got[i]), b = (double)lf_bf16_to_f32(want[i]);
-        add(t, a == b, fabs(a - b), spacing_bf16(fmax(fabs(a), fabs(b))) + t->slack * rms);
+        add(t, a == b, fabs(a - b), lf_spacing_bf16(fmax(fabs(a), fabs(b))));
     }
 }
 
 void lf_tally_f32(struct lf_tally *t, const float *got, const float *want, size_t n) {
-    double most = 0.0;
+    double most = 0.0, reach = t->reach > 0.0 ? t->reach : 1.0;
     for (size_t i = 0; i < n; i++)
         most = fmax(most, fabs((double)want[i]));
     for (size_t i = 0; i < n; i++) {
         double difference = fabs((double)got[i] - (double)want[i]);
-        add(t, difference <= t->slack * most, difference, t->slack * most);
+        add(t, difference <= t->slack * most, difference, reach * t->slack * most);
     }
 }
 
-void lf_tally_step(struct lf_tally *t, float got, float want, float step) {
-    add(t, got == want, fabs((double)got - (double)want), (double)step);
+void lf_tally_step(struct lf_tally *t, float got, float want, double step) {
+    add(t, got == want, fabs((double)got - (double)want), step);
 }
 
 void lf_tally_ids(struct lf_tally *t, const uint32_t *got, const int32_t *want, size_t n) {
     for (size_t i = 0; i < n; i++)
-        add(t, (int64_t)got[i] == want[i], 1.0, 0.0);
+        add(t, (int64_t)got[i] == want[i], (int64_t)got[i] == want[i] ? 0.0 : 1.0, 0.0);
 }
 
 void lf_report_tally(struct lf_report *report, const char *prompt, const struct lf_tally *t) {
@@ -81,8 +72,7 @@ void lf_report_tally(struct lf_report *report, const char *prompt, const struct 
         return;
     double share = (double)t->equal / (double)t->n;
     lf_report_check(report, share >= t->share && t->worst <= 1.0,
-                    "%s %s: %zu of %zu equal, at least %.4f wanted; the worst other is %.3f of "
-                    "what is allowed",
+                    "%s %s: %zu of %zu equal, at least %.4f; the worst is %.3f of its bound",
                     prompt, t->stage, t->equal, t->n, t->share, t->worst);
 }
 

@@ -19,17 +19,19 @@ int lf_report_end(const struct lf_report *report);
 struct lf_tally {
     const char *stage;
     double share; // least share of elements that must be equal
-    double slack; // what an unequal element may be off besides one spacing, in units of its row's RMS
+    double slack; // float32: what counts as equal, in units of the row's greatest magnitude
+    double reach; // float32: what an unequal element may be off, in units of the slack; 0: 1
     size_t n, equal;
     double worst; // greatest difference in units of what is allowed
 };
 
-// One row of bf16: unequal ones may differ by a spacing of bf16 and the slack.
+// The spacing of bf16 at a magnitude.
+double lf_spacing_bf16(double magnitude);
+// bf16: unequal ones may differ by one spacing of the greater.
 void lf_tally_bf16(struct lf_tally *tally, const uint16_t *got, const uint16_t *want, size_t n);
-// One row of float32: equal within slack times the greatest magnitude of the row.
 void lf_tally_f32(struct lf_tally *tally, const float *got, const float *want, size_t n);
-// One row of values whose allowed difference is given an element.
-void lf_tally_step(struct lf_tally *tally, float got, float want, float step);
+// One value; an unequal one may be off by step.
+void lf_tally_step(struct lf_tally *tally, float got, float want, double step);
 // Integers: all equal or counted as unequal and beyond any bound.
 void lf_tally_ids(struct lf_tally *tally, const uint32_t *got, const int32_t *want, size_t n);
 // Judges and prints the tally, where it holds anything.

@@ -23,7 +23,7 @@ void lf_trial_attention(struct lf_trial *t); // every row's attn_in to caches, s
 
 // The distances of one whole pass from the float64 goldens.
 struct lf_logit_gap {
-    double ours, reference, stated; // means of |logit - f64.logits|; stated over all rows, in the JSON
+    double ours, reference, stated; // means of |logit - f64.logits|; stated: over all rows
 };
 struct lf_logit_gap lf_trial_whole(struct lf_trial *t);
 // Greedy ids through the target's own calls.

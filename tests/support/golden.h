@@ -1,4 +1,4 @@
-// The demo model and its golden activations: tests/data/demo-golden and models/demo, opened for tests.
+// The demo model and its golden activations, opened for tests.
 #pragma once
 #include <jansson.h>
 #include <stdint.h>
