@@ -22,19 +22,25 @@ static inline bool can_fold_weights(const struct packed *p) {
     return bytes_within(p->scale, p->scales, SCALE_LOW, SCALE_HIGH);
 }
 
-// Every x finite and in a range where scaling by 2^-40 .. 2^100 is exact.
-static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
-    const uint16_t low = X_EXPONENT_LOW << 7, high = X_EXPONENT_HIGH << 7;
-    bool within = true;
-    for (uint32_t k = 0; k < n; k++) {
-        uint16_t magnitude = x[k] & 0x7FFF;
-        within &= (uint16_t)(magnitude - low) < (uint16_t)(high - low) || magnitude == 0;
-    }
-    return within;
-}
-
 static inline __m256i load_bytes(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
+}
+
+// Every x finite and in a range where scaling by 2^-40 .. 2^100 is exact; n is a multiple of 16.
+static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
+    const __m256i magnitude = _mm256_set1_epi16(0x7FFF), one = _mm256_set1_epi16(1);
+    __m256i least = _mm256_set1_epi16(-1), most = _mm256_setzero_si256();
+    for (uint32_t k = 0; k < n; k += 16) {
+        __m256i v = _mm256_and_si256(load_bytes(x + k), magnitude);
+        most = _mm256_max_epu16(most, v);
+        // Zero wraps to the top and is no minimum.
+        least = _mm256_min_epu16(least, _mm256_sub_epi16(v, one));
+    }
+    const __m256i low = _mm256_set1_epi16((X_EXPONENT_LOW << 7) - 1);
+    const __m256i high = _mm256_set1_epi16((X_EXPONENT_HIGH << 7) - 1);
+    __m256i within = _mm256_and_si256(_mm256_cmpeq_epi16(_mm256_max_epu16(least, low), least),
+                                      _mm256_cmpeq_epi16(_mm256_min_epu16(most, high), most));
+    return _mm256_movemask_epi8(within) == -1;
 }
 
 static inline void store_bits(float *dst, __m256i bits) {

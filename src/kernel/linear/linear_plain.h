@@ -27,12 +27,24 @@ static inline void order_x(enum lf_weight_format format, const uint16_t *x, uint
 
 static inline void tile_products(const struct tile *t) {
     for (uint32_t r = 0; r < t->rows; r++)
-        for (uint32_t o = 0; o < t->outs; o++)
+        for (uint32_t o = 0; o < TILE_OUTS; o++)
             add_products(t->w + o * K_BLOCK, t->x + r * K_BLOCK, t->vectors,
-                         t->acc + (r * t->outs + o) * LANES);
+                         t->acc + r * t->acc_row + o * LANES);
 }
 
 // Never called: nothing is folded here.
 static inline void tile_folded(const struct tile *t) {
     (void)t;
+}
+
+// One row has no form of its own here.
+static inline bool one_row(const struct lf_matrix *m, const uint16_t *x, uint32_t o0,
+                           uint32_t outs, struct scratch *s, float *sums) {
+    (void)m;
+    (void)x;
+    (void)o0;
+    (void)outs;
+    (void)s;
+    (void)sums;
+    return false;
 }

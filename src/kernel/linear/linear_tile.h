@@ -4,14 +4,33 @@
 #include "kernel/linear/linear.h"
 #include "kernel/linear/linear_words.h"
 
-enum { TILE_ROWS = 4, TILE_OUTS = 3, OUTS_MAX = 24, ROWS_BLOCK = LF_LINEAR_ROWS_BLOCK };
+enum {
+    TILE_ROWS = 4,
+    TILE_OUTS = 3,
+    GROUP_ROWS = 8, // rows whose x is in word order at a time
+    ROWS_BLOCK = LF_LINEAR_ROWS_BLOCK,
+    OUTS_MANY = 24, // outputs of a task, more than GROUP_ROWS rows
+    OUTS_FEW = 96,
+    W_FLOATS = 96 * 1024,
+    ACC_FLOATS = ROWS_BLOCK * OUTS_MANY * LANES,
+    BLOCKS_KEPT = W_FLOATS / (TILE_OUTS * K_BLOCK),
+};
 
-// outs is padded to a multiple of TILE_OUTS by repeating the last output.
+struct scratch {
+    float w[W_FLOATS]; // decoded weights: [block][outs][K_BLOCK], one block, or one tile
+    float acc[ACC_FLOATS];
+    float x[GROUP_ROWS * K_BLOCK];
+};
+_Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
+_Static_assert(GROUP_ROWS * OUTS_FEW <= ROWS_BLOCK * OUTS_MANY, "partials of few rows");
+
+// A tile's outputs past the matrix repeat the last one.
 struct tile {
-    const float *w; // [outs][K_BLOCK] in word order
+    const float *w; // [TILE_OUTS][K_BLOCK] in word order
     const float *x; // [rows][K_BLOCK] in word order
-    float *acc;     // [rows][outs][LANES]
-    uint32_t rows, outs, vectors;
+    float *acc;     // row r, output o at r * acc_row + o * LANES
+    size_t acc_row;
+    uint32_t rows, vectors;
 };
 
 static inline void add_products(const float *w, const float *x, uint32_t vectors, float *acc) {
@@ -43,20 +62,21 @@ static inline void decode_block(const struct lf_matrix *m, uint32_t o, uint32_t 
         decode_step(m->format, &p, step, dst + step * e * LANES);
 }
 
-// The rows of one tile whose MXFP4 block may not be folded; w NULL: decode again.
+// MXFP4 weights or rows that may not be folded; scaled: w holds the scale, decode again.
 static inline void tile_words(const struct tile *t, const struct lf_matrix *m, uint32_t o0,
-                              uint32_t k0, bool decoded) {
+                              uint32_t k0, bool scaled) {
     float again[K_BLOCK], scale[K_BLOCK / 8];
-    for (uint32_t o = 0; o < t->outs; o++) {
+    for (uint32_t o = 0; o < TILE_OUTS; o++) {
         uint32_t out = o0 + o < m->out ? o0 + o : m->out - 1;
         const float *w = t->w + o * K_BLOCK;
-        if (!decoded) {
+        if (scaled) {
             decode_block(m, out, k0, again);
             w = again;
         }
         struct packed p = packed_block(m, out, k0);
         word_scales(&p, t->vectors / 8, scale);
         for (uint32_t r = 0; r < t->rows; r++)
-            add_words(w, scale, t->x + r * K_BLOCK, t->vectors, t->acc + (r * t->outs + o) * LANES);
+            add_words(w, scale, t->x + r * K_BLOCK, t->vectors,
+                      t->acc + r * t->acc_row + o * LANES);
     }
 }

@@ -18,7 +18,7 @@
         EACH_OUT(3, act)                                                                           \
     }
 #define ACC(r, o) a##r##o
-#define ACC_AT(r, o) (acc + ((r) * acc_row + (o)) * LANES)
+#define ACC_AT(r, o) (acc + (r) * acc_row + (o) * LANES)
 #define LOAD(r, o) ACC(r, o) = _mm256_loadu_ps(ACC_AT(r, o));
 #define STORE(r, o) _mm256_storeu_ps(ACC_AT(r, o), ACC(r, o));
 #define FMA_ROW(r)                                                                                 \
@@ -50,10 +50,8 @@ ALWAYS_INLINE void products_half(const int rows, const float *w, const float *x,
 }
 
 ALWAYS_INLINE void products_rows(const int rows, const struct tile *t) {
-    for (uint32_t o = 0; o < t->outs; o += TILE_OUTS)
-        for (uint32_t half = 0; half < LANES; half += 8)
-            products_half(rows, t->w + o * K_BLOCK + half, t->x + half, t->acc + o * LANES + half,
-                          t->outs, t->vectors);
+    for (uint32_t half = 0; half < LANES; half += 8)
+        products_half(rows, t->w + half, t->x + half, t->acc + half, t->acc_row, t->vectors);
 }
 
 static void tile_products(const struct tile *t) {
@@ -111,14 +109,13 @@ ALWAYS_INLINE void folded_half(const int rows, const float *w, const float *x, f
 }
 
 static void tile_folded(const struct tile *t) {
-    for (uint32_t o = 0; o < t->outs; o += TILE_OUTS)
-        for (uint32_t half = 0; half < LANES; half += 8)
-            for (uint32_t r = 0; r < t->rows; r += 2) {
-                const float *w = t->w + o * K_BLOCK + half, *x = t->x + r * K_BLOCK + half;
-                float *acc = t->acc + (r * t->outs + o) * LANES + half;
-                if (r + 1 < t->rows)
-                    folded_half(2, w, x, acc, t->outs, t->vectors);
-                else
-                    folded_half(1, w, x, acc, t->outs, t->vectors);
-            }
+    for (uint32_t half = 0; half < LANES; half += 8)
+        for (uint32_t r = 0; r < t->rows; r += 2) {
+            const float *x = t->x + r * K_BLOCK + half;
+            float *acc = t->acc + r * t->acc_row + half;
+            if (r + 1 < t->rows)
+                folded_half(2, t->w + half, x, acc, t->acc_row, t->vectors);
+            else
+                folded_half(1, t->w + half, x, acc, t->acc_row, t->vectors);
+        }
 }
