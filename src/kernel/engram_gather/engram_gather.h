@@ -4,8 +4,8 @@
 #include "kernel/declare.h"
 
 #define LF_ENGRAM_GATHER_CONTRACT                                                                  \
-    "E[r][c] = bf(e4m3 * 2^(scale-127)) of table row number[r][c] (model.md 6.4 step 1). "         \
-    "Exact."
+    "E[r][c] = bf(e4m3 * 2^(scale-127)) of table row number[r][c] (model.md 6.4 step 1). Bit- "    \
+    "equal to the exact product rounded once; e4m3 NaN and scale 255 give the one NaN."
 
 struct lf_engram_gather_args {
     uint32_t rows, columns, dim; // dim a multiple of 32

@@ -5,7 +5,7 @@
 
 #define LF_EXPERT_JOIN_CONTRACT                                                                    \
     "bf(sum of the chosen experts' outputs by ascending id + shared), float32 adds from 0 "        \
-    "(model.md 9.3)."
+    "(model.md 9.3). Error before bf: g(top) (sum|y_e| + |shared|). NaN has one pattern."
 
 struct lf_expert_join_args {
     uint32_t rows, top, dim;

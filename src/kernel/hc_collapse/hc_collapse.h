@@ -5,7 +5,7 @@
 
 #define LF_HC_COLLAPSE_CONTRACT                                                                    \
     "y = bf(sum_i pre_i * X_i), i ascending: first product plain, then fused multiply-adds "       \
-    "(model.md 7)."
+    "(model.md 7). Error before bf: g(streams) sum|pre_i X_i|. NaN has one pattern."
 
 struct lf_hc_collapse_args {
     uint32_t rows, streams, dim;

@@ -5,7 +5,8 @@
 
 #define LF_HC_EXPAND_CONTRACT                                                                      \
     "X'_j = bf(post_j*b + sum_i comb[i][j]*X_i), in place (model.md 7). First index of comb = "    \
-    "old stream. Order: post_j*b plain, then fused multiply-adds, i ascending."
+    "old stream. Order: post_j*b plain, then fused multiply-adds, i ascending. Error before "      \
+    "bf: g(streams + 1) (|post_j b| + sum|comb[i][j] X_i|). NaN has one pattern."
 
 struct lf_hc_expand_args {
     uint32_t rows, streams, dim;

@@ -5,9 +5,12 @@
 
 #define LF_HC_MIX_CONTRACT                                                                         \
     "pre, post and comb of one sublayer from the streams (model.md 7), all float32. m = (fn . "    \
-    "x) * rho: dot by linear's float32 word order (16 partials by element mod 16, fused), "        \
-    "mean(x^2) likewise. exp and sigmoid are kernel/math.h; softmax and Sinkhorn sums ascend "     \
-    "over the index."
+    "x) * rho: the dot in 16 partials by element mod 16, fused, tree i+8, i+4, i+2, i+1; "         \
+    "mean(x^2) likewise, sum / n, then + norm_eps, sqrt, 1/. m * rho * scale + base: each "        \
+    "step rounded, none fused. exp and sigmoid are kernel/math.h; softmax and Sinkhorn sums "      \
+    "ascend over the index, + eps last. Errors: a logit (m * scale + base) within e = g(n/16 "     \
+    "+ 5) sum|fn x| rho scale + g(n/32 + 10)|m scale| + g(1)|base|; pre e/4 + g(5), post "         \
+    "twice that, comb (2 iters + 1)(e + g(streams + 4)) of itself. NaN has one pattern."
 
 struct lf_hc_mix_args {
     uint32_t rows, streams, dim;

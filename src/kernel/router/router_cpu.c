@@ -6,6 +6,7 @@
 #include "device/pool.h"
 #include "kernel/isa.h"
 #include "kernel/math.h"
+#include "kernel/settle.h"
 
 // The choice of one row while experts are read by ascending id: best first, ties to the lower id.
 struct choice {
@@ -70,7 +71,7 @@ static void route_row(void *ctx, uint32_t row, uint32_t worker) {
         sum = sum + weight[k];
     }
     for (uint32_t k = 0; k < a->top; k++)
-        weight[k] = weight[k] / (sum + 1e-20f) * a->route_scale;
+        weight[k] = lf_f32_settle(weight[k] / (sum + 1e-20f) * a->route_scale);
 }
 
 void LF_KERNEL_NAME(lf_router)(struct lf_pool *pool, const struct lf_router_args *args) {

@@ -1,4 +1,4 @@
-// sample: its arguments and its contract (model.md).
+// sample: its arguments and its contract (engine.md 10).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -7,7 +7,9 @@
 #define LF_SAMPLE_CONTRACT                                                                         \
     "one token a row by the rule of engine.md 10 (S-1 .. S-11): Philox noise by (seed, "           \
     "position, id), top_k, temperature, integer top_p, min_p, Gumbel race. float64 +,-,*,/ "       \
-    "only; no library transcendental."
+    "only; no library transcendental. Every filter keeps a prefix of S-4's order, found by "       \
+    "radix selection on the logit's bits. Drawn and kept are exact. x - x_first of two equal "     \
+    "infinities (a temperature too small for float64) counts as 0."
 
 struct lf_sampling {
     double temperature; // <= 0: greedy
