@@ -70,16 +70,20 @@ static enum lf_status cache_root(char root[PATH_BYTES], struct lf_error *err) {
     static const struct {
         const char *variable, *below;
     } places[] = {
-        {"HF_HUB_CACHE", "."},
-        {"HUGGINGFACE_HUB_CACHE", "."},
-        {"HF_HOME", "hub"},
-        {"XDG_CACHE_HOME", "huggingface/hub"},
-        {"HOME", ".cache/huggingface/hub"},
+        {"HF_HUB_CACHE", ""},
+        {"HUGGINGFACE_HUB_CACHE", ""},
+        {"HF_HOME", "/hub"},
+        {"XDG_CACHE_HOME", "/huggingface/hub"},
+        {"HOME", "/.cache/huggingface/hub"},
     };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *value = getenv(places[i].variable);
-        if (value && value[0])
-            return join(root, value, places[i].below, err);
+        if (!value || !value[0])
+            continue;
+        int len = snprintf(root, PATH_BYTES, "%s%s", value, places[i].below);
+        if (len < 0 || len >= PATH_BYTES)
+            return lf_fail(err, LF_E_TOO_LARGE, "the path in %s is too long", places[i].variable);
+        return LF_OK;
     }
     return lf_fail(err, LF_E_MISSING, "no hub cache: HF_HUB_CACHE, HF_HOME and HOME are not set");
 }

@@ -189,9 +189,10 @@ static enum lf_status check_missing(const struct lf_checkpoint *c, struct lf_err
     char command[LF_HUB_COMMAND_BYTES];
     for (uint32_t i = 0; i < c->shards; i++) {
         const struct lf_shard *shard = &c->shard[i];
-        if (!shard->missing || !(shard->groups & needed))
+        if (!shard->missing)
             continue;
-        first = first ? first : shard;
+        if (!first && shard->groups & needed)
+            first = shard;
         files++;
         lost += shard->placed;
     }

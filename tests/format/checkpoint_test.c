@@ -114,6 +114,20 @@ static void does_a_wrong_shape_name_both_shapes(void **state) {
     lf_checkpoint_close(c);
 }
 
+// checkpoint.md 2.2: no partial tiles on the input side.
+static void is_a_quantized_width_that_is_no_multiple_of_32_refused(void **state) {
+    (void)state;
+    struct lf_checkpoint *c = open_demo();
+    static const char *const names[] = {"layers.0.attn.wq_a", "layers.0.ffn.experts.0.w1"};
+    for (int i = 0; i < 2; i++) {
+        struct lf_error err = LF_ERROR_INIT;
+        struct lf_matrix m;
+        assert_int_equal(lf_checkpoint_matrix(c, &m, names[i], 128, 250, &err), LF_E_VALUE);
+        assert_non_null(strstr(err.text, "an input width of 250 is not a multiple of 32"));
+    }
+    lf_checkpoint_close(c);
+}
+
 static void does_the_summary_count_the_demo(void **state) {
     (void)state;
     struct lf_checkpoint *c = open_demo();
@@ -141,6 +155,7 @@ int main(void) {
         cmocka_unit_test(does_every_tensor_fetch),
         cmocka_unit_test(are_linear_formats_those_of_the_tensors),
         cmocka_unit_test(does_a_wrong_shape_name_both_shapes),
+        cmocka_unit_test(is_a_quantized_width_that_is_no_multiple_of_32_refused),
         cmocka_unit_test(does_the_summary_count_the_demo),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
