@@ -114,6 +114,29 @@ struct lf_json_span lf_json_member(struct lf_json_span object, const char *name)
     return found;
 }
 
+void lf_json_members(struct lf_json_span object, const char *const *name, size_t n,
+                     struct lf_json_span *out) {
+    struct lf_json_span key, value;
+    struct lf_json_walk walk = lf_json_walk_open(object);
+    memset(out, 0, n * sizeof *out);
+    while (walk.object && lf_json_walk_next(&walk, &key, &value)) {
+        size_t i = 0;
+        while (i < n && !lf_json_string_is(key, name[i]))
+            i++;
+        if (i < n)
+            out[i] = lf_json_type(value) == LF_JSON_NULL ? (struct lf_json_span){0} : value;
+    }
+}
+
+size_t lf_json_count(struct lf_json_span container) {
+    struct lf_json_span key, value;
+    struct lf_json_walk walk = lf_json_walk_open(container);
+    size_t n = 0;
+    while (lf_json_walk_next(&walk, &key, &value))
+        n++;
+    return n;
+}
+
 struct lf_json_span lf_json_element(struct lf_json_span array, size_t i) {
     struct lf_json_span key, value;
     struct lf_json_walk walk = lf_json_walk_open(array);

@@ -27,6 +27,9 @@ enum lf_json_type lf_json_type(struct lf_json_span value);
 bool lf_json_true(struct lf_json_span value); // the literal true
 // An object's member, the last one of that name; absent when there is none.
 struct lf_json_span lf_json_member(struct lf_json_span object, const char *name);
+// The named members in one pass; null counts as absent (api.md 5).
+void lf_json_members(struct lf_json_span object, const char *const *name, size_t n,
+                     struct lf_json_span *out);
 // Element i of an array. Absent when not an array or too short. Walk instead to see them all.
 struct lf_json_span lf_json_element(struct lf_json_span array, size_t i);
 
@@ -38,6 +41,7 @@ struct lf_json_walk {
 struct lf_json_walk lf_json_walk_open(struct lf_json_span container);
 bool lf_json_walk_next(struct lf_json_walk *walk, struct lf_json_span *key,
                        struct lf_json_span *value);
+size_t lf_json_count(struct lf_json_span container); // of elements or members
 
 // Appends the characters of a JSON string value, unescaped. False when value is not a string.
 bool lf_json_string(struct lf_buffer *out, struct lf_json_span value);

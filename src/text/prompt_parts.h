@@ -6,6 +6,10 @@ static inline const char *lf_text_or_empty(const char *text) {
     return text ? text : "";
 }
 
+// Writes the name of a field for errors ("messages[2].role"), cut to its room.
+enum { LF_PLACE_MAX = 96 };
+void lf_place_set(char place[LF_PLACE_MAX], const char *format, ...) LF_PRINTF(2, 3);
+
 // One piece of a user turn: a part of a user message or a whole tool result.
 struct lf_turn_block {
     const struct lf_part *part;
@@ -19,7 +23,7 @@ struct lf_turn {
     size_t n_blocks;
     const struct lf_json_span *tool;
     size_t n_tools;
-    char tool_place[48]; // names the tool list in errors
+    char tool_place[LF_PLACE_MAX]; // names the tool list in errors
     struct lf_json_span schema;
     const char *task; // "" when none
 };

@@ -1,5 +1,6 @@
 #include "text/prompt_parts.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,13 @@ static const char tools_head[] =
 static const char tools_tail[] = "\n\nYou MUST strictly follow the above defined tool name and "
                                  "parameter schemas to invoke tool calls.\n";
 
+void lf_place_set(char place[LF_PLACE_MAX], const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(place, LF_PLACE_MAX, format, args);
+    va_end(args);
+}
+
 enum lf_status lf_json_name(const char **out, struct lf_arena *arena, struct lf_json_span value,
                             const char *place, struct lf_error *err) {
     struct lf_buffer text = {0};
@@ -46,7 +54,7 @@ enum lf_status lf_tool_space(const char **out, struct lf_json_span *description,
                              struct lf_arena *arena, struct lf_json_span value, const char *place,
                              struct lf_error *err) {
     enum lf_json_type type = lf_json_type(value);
-    char param[96];
+    char param[LF_PLACE_MAX];
     *out = "";
     *description = (struct lf_json_span){0};
     if (type == LF_JSON_ABSENT || type == LF_JSON_NULL)
@@ -56,7 +64,7 @@ enum lf_status lf_tool_space(const char **out, struct lf_json_span *description,
     if (type != LF_JSON_OBJECT)
         return lf_fail_param(err, LF_E_TYPE, place, "%s must be a string or an object", place);
     struct lf_json_span name = lf_json_member(value, "name");
-    snprintf(param, sizeof param, "%s.name", place);
+    lf_place_set(param, "%s.name", place);
     if (!name.text)
         return lf_fail_param(err, LF_E_MISSING, param, "%s is missing", param);
     LF_TRY(lf_json_name(out, arena, name, param, err));
@@ -65,7 +73,7 @@ enum lf_status lf_tool_space(const char **out, struct lf_json_span *description,
     if (type == LF_JSON_NULL)
         *description = (struct lf_json_span){0};
     else if (type != LF_JSON_ABSENT && type != LF_JSON_STRING) {
-        snprintf(param, sizeof param, "%s.description", place);
+        lf_place_set(param, "%s.description", place);
         return lf_fail_param(err, LF_E_TYPE, param, "%s must be a string", param);
     }
     return LF_OK;
@@ -101,24 +109,24 @@ static enum lf_status qualify(struct lf_tool_view *tool, struct lf_arena *arena,
 enum lf_status lf_tool_read(struct lf_tool_view *out, struct lf_arena *arena,
                             struct lf_json_span tool, const char *place, struct lf_error *err) {
     *out = (struct lf_tool_view){0};
-    char param[96], inner[64];
+    char param[LF_PLACE_MAX], inner[LF_PLACE_MAX];
     if (lf_json_type(tool) != LF_JSON_OBJECT)
         return lf_fail_param(err, LF_E_TYPE, place, "%s must be an object", place);
     struct lf_json_span function = lf_json_member(tool, "function");
     bool wrapped = function.text && lf_json_type(function) != LF_JSON_NULL;
-    snprintf(inner, sizeof inner, "%s%s", place, wrapped ? ".function" : "");
+    lf_place_set(inner, "%s%s", place, wrapped ? ".function" : "");
     if (wrapped && lf_json_type(function) != LF_JSON_OBJECT)
         return lf_fail_param(err, LF_E_TYPE, inner, "%s must be an object", inner);
     out->function = wrapped ? function : tool;
     struct lf_json_span space = lf_json_member(tool, "namespace");
-    snprintf(param, sizeof param, "%s.namespace", place);
+    lf_place_set(param, "%s.namespace", place);
     if (wrapped && (!space.text || lf_json_type(space) == LF_JSON_NULL)) {
         space = lf_json_member(function, "namespace");
-        snprintf(param, sizeof param, "%s.namespace", inner);
+        lf_place_set(param, "%s.namespace", inner);
     }
     LF_TRY(lf_tool_space(&out->space, &out->space_description, arena, space, param, err));
     struct lf_json_span name = lf_json_member(out->function, "name");
-    snprintf(param, sizeof param, "%s.name", inner);
+    lf_place_set(param, "%s.name", inner);
     if (!name.text || lf_json_type(name) == LF_JSON_NULL)
         return lf_fail_param(err, LF_E_MISSING, param, "%s is missing", param);
     LF_TRY(lf_json_name(&out->declared, arena, name, param, err));
@@ -180,9 +188,9 @@ static enum lf_status print_line(struct lf_buffer *out, const struct lf_tool_vie
 static enum lf_status add_lines(struct lf_buffer *out, struct lf_arena *arena,
                                 const struct lf_turn *turn, struct lf_error *err) {
     for (size_t i = 0; i < turn->n_tools; i++) {
-        char place[80];
+        char place[LF_PLACE_MAX];
         struct lf_tool_view tool;
-        snprintf(place, sizeof place, "%s[%zu]", turn->tool_place, i);
+        lf_place_set(place, "%s[%zu]", turn->tool_place, i);
         LF_TRY(lf_tool_read(&tool, arena, turn->tool[i], place, err));
         lf_buffer_add(out, "\n", i ? 1 : 0);
         LF_TRY(print_line(out, &tool, place, err));

@@ -1,6 +1,5 @@
 #include "text/prompt_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,23 +88,23 @@ static enum lf_status check_message(const struct lf_chat *chat, size_t i, bool o
                                     struct lf_error *err) {
     const struct lf_message *message = &chat->message[i];
     bool images_allowed = message->role == LF_ROLE_USER || message->role == LF_ROLE_TOOL;
-    char param[96];
+    char param[LF_PLACE_MAX];
     for (size_t j = 0; j < message->n_parts && !images_allowed; j++)
         if (message->part[j].kind == LF_PART_IMAGE) {
-            snprintf(param, sizeof param, "messages[%zu].content[%zu]", i, j);
+            lf_place_set(param, "messages[%zu].content[%zu]", i, j);
             return lf_fail_param(err, LF_E_VALUE, param,
                                  "%s is an image: only user and tool messages can hold images",
                                  param);
         }
     if (message->prefix && (i + 1 < chat->n_messages || message->role != LF_ROLE_ASSISTANT)) {
-        snprintf(param, sizeof param, "messages[%zu].prefix", i);
+        lf_place_set(param, "messages[%zu].prefix", i);
         return lf_fail_param(err, LF_E_VALUE, param,
                              "%s is set, but only the last message can be a prefix and only when "
                              "its role is assistant",
                              param);
     }
     if (message->role == LF_ROLE_REMINDER && !opening) {
-        snprintf(param, sizeof param, "messages[%zu].role", i);
+        lf_place_set(param, "messages[%zu].role", i);
         return lf_fail_param(err, LF_E_VALUE, param,
                              "%s is latest_reminder, which is accepted only after the opening "
                              "system messages",
@@ -124,8 +123,8 @@ static enum lf_status check_continued(struct lf_turns *out, const struct lf_chat
                              "messages");
     out->continued = last && (chat->continue_final || last->prefix);
     if (out->continued && last->n_calls) {
-        char param[96];
-        snprintf(param, sizeof param, "messages[%zu].tool_calls", chat->n_messages - 1);
+        char param[LF_PLACE_MAX];
+        lf_place_set(param, "messages[%zu].tool_calls", chat->n_messages - 1);
         return lf_fail_param(err, LF_E_VALUE, param,
                              "%s is set on a message to continue: a prefix cannot carry tool calls",
                              param);
@@ -165,7 +164,7 @@ static void attach_own(struct lf_turn *turn, const struct lf_message *message, s
     turn->schema = message->response_format;
     turn->tool = message->tool;
     turn->n_tools = message->n_tools;
-    snprintf(turn->tool_place, sizeof turn->tool_place, "messages[%zu].tools", i);
+    lf_place_set(turn->tool_place, "messages[%zu].tools", i);
 }
 
 // The request's tools and schema go to an opening system turn (prompts.md 4.4 and 4.5).
@@ -173,7 +172,7 @@ static void attach_request(struct lf_turn *turn, const struct lf_chat *chat) {
     if (chat->n_tools) {
         turn->tool = chat->tool;
         turn->n_tools = chat->n_tools;
-        snprintf(turn->tool_place, sizeof turn->tool_place, "tools");
+        lf_place_set(turn->tool_place, "tools");
     }
     if (chat->response_schema.text)
         turn->schema = chat->response_schema;
