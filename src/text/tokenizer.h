@@ -21,8 +21,7 @@ uint32_t lf_tokenizer_size(const struct lf_tokenizer *tokenizer);
 // Appends the ids of valid UTF-8; match_added: added tokens in it are found, leftmost longest.
 LF_CHECKED enum lf_status lf_tokenizer_encode(const struct lf_tokenizer *tokenizer,
                                               const char *text, size_t len, bool match_added,
-                                              struct lf_ids *out,
-                                              struct lf_error *err);
+                                              struct lf_ids *out, struct lf_error *err);
 // The bytes of one token; an added token gives its content's bytes. id < size.
 const char *lf_tokenizer_bytes(const struct lf_tokenizer *tokenizer, uint32_t id, size_t *len);
 bool lf_tokenizer_is_added(const struct lf_tokenizer *tokenizer, uint32_t id);

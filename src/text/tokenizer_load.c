@@ -52,6 +52,9 @@ static enum lf_status find_parts(struct load *load, const json_t *root) {
     if (most >= LF_TOKENS_MAX)
         return lf_fail(load->err, LF_E_TOO_LARGE, "%s: %zu tokens, the limit is %d", load->origin,
                        most, LF_TOKENS_MAX - 1);
+    if (json_array_size(load->merges) > json_object_size(load->vocab))
+        return lf_fail(load->err, LF_E_FORMAT, "%s: model.merges has %zu entries for %zu tokens",
+                       load->origin, json_array_size(load->merges), json_object_size(load->vocab));
     load->t->vocab = (uint32_t)json_object_size(load->vocab);
     load->text = calloc(most + 1, sizeof *load->text);
     load->t->added = lf_arena_alloc(&load->t->arena, most + 1, 1);
@@ -281,7 +284,6 @@ static size_t longest_text(const json_t *merges) {
 static enum lf_status read_merges(struct load *load) {
     size_t count = json_array_size(load->merges);
     uint32_t id_before = 0;
-    // Unique rising results: more merges than tokens are refused before they overflow the table.
     if (!lf_word_table_init(&load->t->pair, &load->t->arena, count))
         return out_of_memory(load);
     char *bytes = malloc(longest_text(load->merges) + 1);

@@ -33,25 +33,26 @@ static void vectors_give_the_same_pieces(void **state) {
 // Each case is its pieces with a bar between; no case holds a bar itself.
 static void rules_cut_at_the_bars(void **state) {
     static const char *const cases[] = {
-        "abc| def",                  // B with its blank
-        " | a",                      // E: all but the last blank
-        "  |1",                      // the piece's end counts as the text's
-        "123|456|7",                 // pass 1 from the left
-        "a|1|b",                     // digits never join letters
-        "x|日本語|y",                // pass 2
-        "日本カタ",                  // pass 2 takes both ranges in one run
-        "!abc|!def",                 // A: one sign and the ASCII letters after it
-        "_abc|é",                    // A ends before a letter that is not ASCII
-        " !?\n\r|\t|!",              // C: a blank, signs, line breaks
-        "\t|\tx",                    // E then B with a tab
-        "  \n \n| | x",              // D up to the last line break
-        "\u200d\u200d|!",             // unmatched characters stay together
-        "\u0301a",                   // B begins with a mark
-        "a\u0301\u0301",             // and takes marks
-        " \u0301",                   // a blank before a mark
-        "\u00a0x",                   // any space may stand before a word
-        "\u00a0|!",                  // but only U+0020 before signs
-        "\x7f\x7f|\x7f""a",          // an unmatched stretch ends where B matches
+        "abc| def",       // B with its blank
+        " | a",           // E: all but the last blank
+        "  |1",           // the piece's end counts as the text's
+        "123|456|7",      // pass 1 from the left
+        "a|1|b",          // digits never join letters
+        "x|日本語|y",     // pass 2
+        "日本カタ",       // pass 2 takes both ranges in one run
+        "!abc|!def",      // A: one sign and the ASCII letters after it
+        "_abc|é",         // A ends before a letter that is not ASCII
+        " !?\n\r|\t|!",   // C: a blank, signs, line breaks
+        "\t|\tx",         // E then B with a tab
+        "  \n \n| | x",   // D up to the last line break
+        "\u200d\u200d|!", // unmatched characters stay together
+        "\u0301a",        // B begins with a mark
+        "a\u0301\u0301",  // and takes marks
+        " \u0301",        // a blank before a mark
+        "\u00a0x",        // any space may stand before a word
+        "\u00a0|!",       // but only U+0020 before signs
+        "\x7f\x7f|\x7f"
+        "a",                         // an unmatched stretch ends where B matches
         "\u0661\u0662\u0663|\u0664", // digits of any script
     };
     (void)state;

@@ -92,8 +92,8 @@ static void every_token_is_taken_whole_only_when_its_bytes_merge_to_it(void **st
 }
 
 static void a_megabyte_in_one_piece_is_decoded_back(void **state) {
-    static const char *const patterns[] = {"a", "ab", "the", " ", "\n", " \n", "!", "<", "1",
-                                           "\x01", "日", "\u0301", "<think", "\u200d"};
+    static const char *const patterns[] = {"a", "ab", "the",  " ",  "\n",     " \n",    "!",
+                                           "<", "1",  "\x01", "日", "\u0301", "<think", "\u200d"};
     enum { BYTES = 1 << 20 };
     char *text = malloc(BYTES);
     (void)state;

@@ -25,9 +25,9 @@ static int make_small(void **state) {
     small = load_json("LF_SOURCE_ROOT", "models/demo/tokenizer.json");
     json_t *model = json_object_get(small, "model");
     json_t *added = json_object_get(small, "added_tokens");
-    json_object_foreach_safe(json_object_get(model, "vocab"), next, text, id)
-        if (json_integer_value(id) >= FIRST_ADDED)
-            json_object_del(json_object_get(model, "vocab"), text);
+    json_object_foreach_safe(json_object_get(model, "vocab"), next, text,
+                             id) if (json_integer_value(id) >= FIRST_ADDED)
+        json_object_del(json_object_get(model, "vocab"), text);
     cut_to(json_object_get(model, "merges"), MERGES);
     cut_to(added, 8);
     for (size_t i = 3; i < 8; i++)
@@ -134,6 +134,7 @@ static const struct {
     {{{"model/vocab/he", ""}, {"model/vocab/", "259"}}, LF_E_FORMAT, "id 259"},
     {{{"model/merges", ""}}, LF_E_MISSING, "model.merges"},
     {{{"model/merges", "{}"}}, LF_E_TYPE, "model.merges"},
+    {{{"model/vocab", "{\"!\": 0}"}}, LF_E_FORMAT, "40 entries for 1 tokens"},
     {{{"model/merges/3", "5"}}, LF_E_TYPE, "model.merges[3]"},
     {{{"model/merges/3", "\"in\""}}, LF_E_TYPE, "model.merges[3]"},
     {{{"model/merges/3", "\"i \""}}, LF_E_TYPE, "model.merges[3]"},
@@ -241,16 +242,20 @@ static void texts_that_are_not_a_json_object_are_refused(void **state) {
     static const struct {
         const char *text;
         enum lf_status status;
-    } cases[] = {{"", LF_E_JSON},        {"5", LF_E_JSON},      {"[]", LF_E_TYPE},
-                 {"{}", LF_E_MISSING},   {"{}x", LF_E_JSON},    {"{\"a\": \"\xFF\"}", LF_E_JSON},
-                 {"{\"model\": 1, \"model\": 1}", LF_E_JSON},   {"{\"\\u0000\": 1}", LF_E_JSON}};
+    } cases[] = {{"", LF_E_JSON},
+                 {"5", LF_E_JSON},
+                 {"[]", LF_E_TYPE},
+                 {"{}", LF_E_MISSING},
+                 {"{}x", LF_E_JSON},
+                 {"{\"a\": \"\xFF\"}", LF_E_JSON},
+                 {"{\"model\": 1, \"model\": 1}", LF_E_JSON},
+                 {"{\"\\u0000\": 1}", LF_E_JSON}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lf_error err = LF_ERROR_INIT;
         struct lf_tokenizer *t;
-        assert_int_equal(
-            lf_tokenizer_parse(&t, cases[i].text, strlen(cases[i].text), "text", &err),
-            cases[i].status);
+        assert_int_equal(lf_tokenizer_parse(&t, cases[i].text, strlen(cases[i].text), "text", &err),
+                         cases[i].status);
         assert_null(t);
     }
 }
@@ -273,9 +278,8 @@ static void overlapping_added_tokens_are_matched_leftmost_longest(void **state) 
         uint32_t id[4];
         size_t n;
     } cases[] = {
-        {"<a>", {299}, 1},           {"<a>b<", {300}, 1},
-        {"<a>b<a>c", {302}, 1},      {"<a><a>", {299, 299}, 2},   {"b<", {301}, 1},
-        {"<a>b<a><a>", {300, 67, 32, 299}, 4},
+        {"<a>", {299}, 1},         {"<a>b<", {300}, 1}, {"<a>b<a>c", {302}, 1},
+        {"<a><a>", {299, 299}, 2}, {"b<", {301}, 1},    {"<a>b<a><a>", {300, 67, 32, 299}, 4},
     };
     struct lf_error err = LF_ERROR_INIT;
     struct lf_tokenizer *t;

@@ -75,8 +75,7 @@ static void demo_goldens_give_the_same_ids_and_text(void **state) {
 static void release_vectors_give_the_same_ids(void **state) {
     struct lf_error err = LF_ERROR_INIT;
     (void)state;
-    struct lf_tokenizer *t =
-        open_tokenizer("LF_SHARED", "data/v41-tokenizer/tokenizer.json", &err);
+    struct lf_tokenizer *t = open_tokenizer("LF_SHARED", "data/v41-tokenizer/tokenizer.json", &err);
     if (!t) {
         print_message("skipped, the release's vocabulary is not at hand: %s\n", err.text);
         skip();
@@ -134,17 +133,21 @@ static void invalid_utf8_is_refused_with_its_byte_and_adds_nothing(void **state)
         size_t len;
         int64_t byte;
     } cases[] = {
-        {"\xFF", 1, 0},          {"ab\x80", 3, 2},           {"ab\xC3", 3, 2},
-        {"\xC0\xAF", 2, 0},      {"x\xED\xA0\x80", 4, 1},    {"\xF4\x90\x80\x80", 4, 0},
-        {"\xE2\x82\xAC\xE2\x82", 5, 3}, {"0123456789\xFE", 11, 10},
+        {"\xFF", 1, 0},
+        {"ab\x80", 3, 2},
+        {"ab\xC3", 3, 2},
+        {"\xC0\xAF", 2, 0},
+        {"x\xED\xA0\x80", 4, 1},
+        {"\xF4\x90\x80\x80", 4, 0},
+        {"\xE2\x82\xAC\xE2\x82", 5, 3},
+        {"0123456789\xFE", 11, 10},
     };
     struct lf_ids ids = {0};
     lf_ids_add(&ids, 7);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lf_error err = LF_ERROR_INIT;
-        assert_int_equal(
-            lf_tokenizer_encode(demo, cases[i].text, cases[i].len, true, &ids, &err),
-            LF_E_FORMAT);
+        assert_int_equal(lf_tokenizer_encode(demo, cases[i].text, cases[i].len, true, &ids, &err),
+                         LF_E_FORMAT);
         assert_int_equal(err.byte, cases[i].byte);
         assert_int_equal(ids.len, 1);
     }
