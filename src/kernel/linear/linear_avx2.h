@@ -12,10 +12,21 @@ enum {
 };
 
 static inline bool bytes_within(const uint8_t *p, uint32_t n, uint8_t low, uint8_t high) {
+    __m128i least = _mm_set1_epi8(-1), most = _mm_setzero_si128();
+    uint32_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)(p + i));
+        least = _mm_min_epu8(least, v);
+        most = _mm_max_epu8(most, v);
+    }
     bool within = true;
-    for (uint32_t i = 0; i < n; i++)
-        within &= p[i] >= low && p[i] <= high;
-    return within;
+    for (; i < n; i++)
+        within = within && p[i] >= low && p[i] <= high;
+    __m128i low_held = _mm_min_epu8(least, _mm_set1_epi8((char)low));
+    __m128i high_held = _mm_max_epu8(most, _mm_set1_epi8((char)high));
+    __m128i held = _mm_and_si128(_mm_cmpeq_epi8(low_held, _mm_set1_epi8((char)low)),
+                                 _mm_cmpeq_epi8(high_held, _mm_set1_epi8((char)high)));
+    return within && _mm_movemask_epi8(held) == 0xFFFF;
 }
 
 static inline bool can_fold_weights(const struct packed *p) {
@@ -26,8 +37,8 @@ static inline __m256i load_bytes(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-// Every x finite and in a range where scaling by 2^-40 .. 2^100 is exact; n is a multiple of 16.
-static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
+// The largest magnitude bits of n bf16, n a multiple of 16, and the least but zero's, less one.
+static inline uint32_t magnitude_range(const uint16_t *x, uint32_t n, uint32_t *least_less_one) {
     const __m256i magnitude = _mm256_set1_epi16(0x7FFF), one = _mm256_set1_epi16(1);
     __m256i least = _mm256_set1_epi16(-1), most = _mm256_setzero_si256();
     for (uint32_t k = 0; k < n; k += 16) {
@@ -36,11 +47,17 @@ static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
         // Zero wraps to the top and is no minimum.
         least = _mm256_min_epu16(least, _mm256_sub_epi16(v, one));
     }
-    const __m256i low = _mm256_set1_epi16((X_EXPONENT_LOW << 7) - 1);
-    const __m256i high = _mm256_set1_epi16((X_EXPONENT_HIGH << 7) - 1);
-    __m256i within = _mm256_and_si256(_mm256_cmpeq_epi16(_mm256_max_epu16(least, low), least),
-                                      _mm256_cmpeq_epi16(_mm256_min_epu16(most, high), most));
-    return _mm256_movemask_epi8(within) == -1;
+    __m128i low = _mm_min_epu16(_mm256_castsi256_si128(least), _mm256_extracti128_si256(least, 1));
+    __m128i high = _mm_max_epu16(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    *least_less_one = (uint16_t)_mm_cvtsi128_si32(_mm_minpos_epu16(low));
+    high = _mm_xor_si128(high, _mm_set1_epi16(-1));
+    return 0xFFFFu ^ (uint16_t)_mm_cvtsi128_si32(_mm_minpos_epu16(high));
+}
+
+// Every x finite and in a range where scaling by 2^-40 .. 2^100 is exact.
+static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
+    uint32_t least_less_one, most = magnitude_range(x, n, &least_less_one);
+    return most < X_EXPONENT_HIGH << 7 && least_less_one + 1 >= X_EXPONENT_LOW << 7;
 }
 
 static inline void store_bits(float *dst, __m256i bits) {
@@ -77,6 +94,11 @@ static inline bool any_e4m3_nan(__m256i codes) {
     return _mm256_movemask_epi8(_mm256_cmpeq_epi8(magnitude, _mm256_set1_epi8(0x7F))) != 0;
 }
 
+// part * factor: a fused add of -0 changes no product and takes subnormal parts at full speed.
+static inline __m256 scale_part(__m256i part, __m256 factor) {
+    return _mm256_fmadd_ps(_mm256_castsi256_ps(part), factor, _mm256_set1_ps(-0.0f));
+}
+
 static inline __m256 power_of_two(uint32_t biased) {
     return _mm256_castsi256_ps(_mm256_set1_epi32((int)(biased << 23)));
 }
@@ -94,8 +116,7 @@ static inline void decode_fp8_step(const struct packed *p, uint32_t step, float 
         split_e4m3(codes, part);
         __m256 factor = power_of_two(scale + 120);
         for (uint32_t e = 0; e < 4; e++)
-            _mm256_storeu_ps(dst + e * LANES + 8 * half,
-                             _mm256_mul_ps(_mm256_castsi256_ps(part[e]), factor));
+            _mm256_storeu_ps(dst + e * LANES + 8 * half, scale_part(part[e], factor));
     }
 }
 
@@ -114,8 +135,7 @@ static inline void decode_fp4_step(const struct packed *p, uint32_t step, bool f
         }
         split_e2m1(load_bytes(src + 32 * half), part);
         for (uint32_t e = 0; e < 8; e++)
-            _mm256_storeu_ps(dst + e * LANES + 8 * half,
-                             _mm256_mul_ps(_mm256_castsi256_ps(part[e]), scale));
+            _mm256_storeu_ps(dst + e * LANES + 8 * half, scale_part(part[e], scale));
     }
 }
 
