@@ -1,0 +1,177 @@
+"""What no library shows: bytes, limits, hang-ups, the queue, keep-alives, the log."""
+import json
+import socket
+import threading
+import time
+import urllib.request
+
+SLOW = {"messages": [{"role": "user", "content": "Write a story."}], "temperature": 1,
+        "ignore_eos": True, "max_tokens": 2000, "thinking": {"type": "disabled"}}
+LONG_PROMPT = {"prompt": [300 + i % 200 for i in range(3500)], "max_tokens": 300,
+               "ignore_eos": True, "temperature": 0}
+
+
+def error_of(reply):
+    return reply[2]["error"]
+
+
+def malformed_bodies(c, server):
+    reply = server.post("/v1/chat/completions", b'{"messages": [}')
+    c.check("malformed JSON is 400", reply[0] == 400 and error_of(reply)["code"] == "invalid_json")
+    c.check("it names the byte", "byte 14" in error_of(reply)["message"],
+            error_of(reply)["message"])
+    reply = server.post("/v1/chat/completions", b"[" * 200)
+    c.check("depth is bounded", reply[0] == 400 and error_of(reply)["code"] == "invalid_json")
+    reply = server.post("/v1/chat/completions", b'{"messages":"\xff"}')
+    c.check("invalid UTF-8 is 400", reply[0] == 400 and error_of(reply)["code"] == "invalid_json")
+    c.check("four keys", set(error_of(reply)) == {"message", "type", "param", "code"})
+
+
+def body_over_the_limit(c, server):
+    reply = server.post("/v1/chat/completions", b" " * (49 << 20))
+    c.check("49 MiB is 413", reply[0] == 413 and error_of(reply)["code"] == "request_too_large")
+    reply = server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 1})
+    c.check("the next request is unaffected", reply[0] == 200)
+
+
+def chunked_body(c, server):
+    link = socket.create_connection(server.address, timeout=30)
+    body = b'{"prompt":"Hello","max_tokens":2}'
+    link.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                 b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for i in range(0, len(body), 7):
+        part = body[i:i + 7]
+        link.sendall(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+    link.sendall(b"0\r\n\r\n")
+    c.check("a chunked body works", link.recv(64).startswith(b"HTTP/1.1 200"))
+    link.close()
+
+
+def count_499(server):
+    return server.log().count(" 499 ")
+
+
+def wait_499(server, count, seconds=20):
+    end = time.time() + seconds
+    while time.time() < end:
+        if count_499(server) >= count:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def hang_ups(c, server):
+    """Closing the connection frees the slot in every phase."""
+    phases = [("prefill", "/v1/completions", LONG_PROMPT, 0.02),
+              ("decode", "/v1/chat/completions", SLOW, 0.5),
+              ("decode, streamed", "/v1/chat/completions", {**SLOW, "stream": True}, 0.5)]
+    for name, path, body, wait in phases:
+        before = count_499(server)
+        link = server.send_raw(path, body)
+        time.sleep(wait)
+        link.close()
+        c.check(f"hang-up in {name} is logged as 499", wait_499(server, before + 1))
+        start = time.time()
+        reply = server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 1})
+        c.check(f"the slot is free after {name}", reply[0] == 200 and time.time() - start < 10)
+
+
+def hang_up_queued(c, server):
+    """Needs a server with one slot: the second request waits."""
+    before = count_499(server)
+    busy = server.send_raw("/v1/chat/completions", SLOW)
+    time.sleep(0.3)
+    waiting = server.send_raw("/v1/chat/completions", SLOW)
+    time.sleep(0.3)
+    waiting.close()
+    c.check("hang-up in the queue", wait_499(server, before + 1, 5))
+    c.check("the running one goes on", count_499(server) == before + 1)
+    busy.close()
+    c.check("then it hangs up too", wait_499(server, before + 2))
+
+
+def full_queue(c, server):
+    """Needs one slot and a queue of one."""
+    links = []
+    for _ in range(2):
+        links.append(server.send_raw("/v1/chat/completions", {**SLOW, "stream": True}))
+        time.sleep(0.3)
+    reply = server.post("/v1/chat/completions", {**SLOW, "stream": True})
+    c.check("a full queue is 503", reply[0] == 503 and error_of(reply)["code"] == "queue_full")
+    c.check("with Retry-After", int(reply[1]["Retry-After"]) >= 1)
+    c.check("ready says so", status_of(server, "/ready") == 503)
+    c.check("health does not", status_of(server, "/health") == 200)
+    for link in links:
+        link.close()
+
+
+def status_of(server, path):
+    try:
+        with urllib.request.urlopen(server.url + path, timeout=10) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def keep_alive_connection(c, server):
+    """Several requests on one connection, an error among them."""
+    link = socket.create_connection(server.address, timeout=60)
+    seen = []
+    for body in (b'{"prompt":"Hi","max_tokens":1}', b"{}", b'{"prompt":"Hi","max_tokens":1}'):
+        link.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+                     + str(len(body)).encode() + b"\r\n\r\n" + body)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += link.recv(4096)
+        head, rest = data.split(b"\r\n\r\n", 1)
+        length = int([line for line in head.split(b"\r\n")
+                      if line.lower().startswith(b"content-length")][0].split(b":")[1])
+        while len(rest) < length:
+            rest += link.recv(4096)
+        json.loads(rest)
+        seen.append(int(head.split()[1]))
+    link.close()
+    c.check("one connection serves several requests", seen == [200, 400, 200], str(seen))
+
+
+def health_answers_fast(c, server):
+    links = [server.send_raw("/v1/completions", LONG_PROMPT) for _ in range(3)]
+    worst = 0
+    for _ in range(20):
+        start = time.time()
+        c.check("health is 200", status_of(server, "/health") == 200)
+        worst = max(worst, time.time() - start)
+        time.sleep(0.02)
+    c.check("health within 100 ms", worst < 0.1, f"{worst:.3f} s")
+    for link in links:
+        link.close()
+
+
+def same_alone_and_together(c, server):
+    body = {"messages": [{"role": "user", "content": "What is 47 + 38?"}], "seed": 3,
+            "temperature": 0.9, "max_tokens": 40}
+    shas = [server.post("/v1/chat/completions", body)[2]["lanefold"]["token_sha256"]]
+    threads = []
+    for _ in range(3):
+        threads.append(threading.Thread(target=lambda: shas.append(
+            server.post("/v1/chat/completions", body)[2]["lanefold"]["token_sha256"])))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    c.check("the same tokens alone and together", len(shas) == 4 and len(set(shas)) == 1, str(shas))
+
+
+def nothing_private_in_the_log(c, server):
+    secret = "Zanzibarquux"
+    server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": secret}],
+                                         "max_tokens": 2})
+    server.post("/v1/chat/completions", {"messages": [{"role": secret, "content": "x"}]})
+    time.sleep(0.3)
+    c.check("no prompt text in the log", secret not in server.log())
+    c.check("one line a request", server.wait_log(r"POST /chat/completions 200 prompt=\d+"))
+
+
+FAST = [malformed_bodies, body_over_the_limit, chunked_body, keep_alive_connection, hang_ups,
+        health_answers_fast, same_alone_and_together, nothing_private_in_the_log]
+ONE_SLOT = [hang_up_queued, full_queue]
