@@ -121,6 +121,7 @@ struct operands {
     uint8_t *ring[LANES], *call_keys;
     uint16_t *q;
     uint32_t *selected, n_selected[ROWS_MAX];
+    char sink[1 + 8 * sizeof(float)];
 };
 
 // Lays one call's operands out as the model does: older keys in rings, the call's own beside them.
@@ -144,9 +145,11 @@ static void gather(struct operands *o, const struct world *w, const struct call 
         memcpy(o->selected + r * w->topk, w->selected + at * w->topk, w->topk * sizeof(uint32_t));
         o->n_selected[r] = w->n_selected[call->row[r].lane][call->row[r].position];
     }
+    memcpy(o->sink + 1, w->sink, sizeof w->sink);
     o->args = (struct lf_attention_args){
         .rows = call->rows, .heads = w->heads, .head_dim = w->dim, .row = call->row, .q = o->q,
-        .scale = w->scale, .sink = w->sink, .window = w->window, .whole_span = w->whole_span,
+        .scale = w->scale, .sink = (const float *)(const void *)(o->sink + 1),
+        .window = w->window, .whole_span = w->whole_span,
         .span = call->span, .call_keys = o->call_keys, .ring = o->ring, .ring_rows = RING,
         .entries = w->no_entries ? NULL : o->paged, .selected = o->selected,
         .n_selected = o->n_selected, .topk = w->topk};

@@ -19,22 +19,26 @@ typedef void kernel_fn(struct lf_pool *pool, const struct lf_rms_norm_args *args
 // Rows of x and y lie dim + PAD apart; what lies between them must stay as it is.
 struct problem {
     uint32_t dim;
-    uint16_t *x, *w;
+    uint16_t *x, *w; // w at an odd address
 };
 
 static struct problem open_problem(uint32_t dim, enum lf_check_style style) {
     struct lf_check_rng rng = {dim + (uint32_t)style};
     struct problem p = {.dim = dim};
     p.x = malloc(ROWS * (size_t)(dim + PAD) * sizeof *p.x);
-    p.w = malloc(dim * sizeof *p.w);
+    uint16_t *w = malloc(dim * sizeof *w);
     lf_check_fill_bf16(&rng, style, 0.02f, p.x, ROWS * (size_t)(dim + PAD));
-    lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, p.w, dim);
+    lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, w, dim);
+    char *odd = malloc(dim * sizeof *w + 1);
+    memcpy(odd + 1, w, dim * sizeof *w);
+    p.w = (uint16_t *)(void *)(odd + 1);
+    free(w);
     return p;
 }
 
 static void close_problem(struct problem *p) {
     free(p->x);
-    free(p->w);
+    free((char *)p->w - 1);
 }
 
 static struct lf_rms_norm_args arguments(const struct problem *p, uint32_t first, uint32_t rows) {

@@ -27,7 +27,7 @@ struct lf_attention_args {
     const struct lf_row *row;    // [rows]
     const uint16_t *q;           // bf16 [rows][heads][head_dim], rotated
     float scale;                 // head_dim^-0.5 rounded once
-    const float *sink;           // [heads]
+    const float *sink;           // [heads], any alignment
     uint32_t window;             // W: positions max(0, p-W+1) .. p
     int whole_span;              // drafter (model.md 11.4): max(0, pos0-W) .. end of the span
     const struct lf_span *span;  // [lanes]: window rows at positions >= pos0 come from call_keys

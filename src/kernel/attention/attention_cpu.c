@@ -180,7 +180,9 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
     for (uint32_t i = 0; i < h.n; i++) {
         float total = h.denominator[i];
 #if LF_FAULT != 1 // 1: the sink left out
-        total += lf_exp(args->sink[first + i] - h.m[i]);
+        float sink;
+        memcpy(&sink, (const char *)args->sink + sizeof sink * (first + i), sizeof sink);
+        total += lf_exp(sink - h.m[i]);
 #endif
         const float *value = h.value + (size_t)i * dim;
         uint16_t *o = args->o + at + (size_t)i * dim;

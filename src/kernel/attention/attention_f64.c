@@ -4,29 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error.h"
-
-static double widen(uint16_t bf16) {
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
-
-static double e4m3(uint8_t code) {
-    int exponent = code >> 3 & 15, mantissa = code & 7;
-    double value = exponent ? ldexp(8.0 + mantissa, exponent - 10) : ldexp(mantissa, -9);
-    if ((code & 127) == 127)
-        value = (double)NAN;
-    return code & 128 ? -value : value;
-}
+#include "kernel/reference.h"
 
 static double e2m1(int code) {
     static const double magnitude[8] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
     return code & 8 ? -magnitude[code & 7] : magnitude[code & 7];
-}
-
-static double ue8m0(uint8_t b) {
-    return b == 255 ? (double)NAN : ldexp(1.0, (int)b - 127);
 }
 
 // Key t of row r's list, counted from the oldest window row; returns the length of the list.
@@ -47,20 +29,20 @@ static uint64_t read_key(const struct lf_attention_args *args, uint32_t r, uint6
                                 ? args->call_keys + (span->first + p - span->pos0) * (dim / 32 * 33)
                                 : args->ring[row->lane] + p % args->ring_rows * (dim / 32 * 33);
         for (uint64_t d = 0; d < dim; d++)
-            key[d] = e4m3(at[d]) * ue8m0(at[dim + d / 32]);
+            key[d] = lf_ref_e4m3(at[d]) * lf_ref_ue8m0(at[dim + d / 32]);
         return n;
     }
     uint64_t j = args->selected[(uint64_t)r * args->topk + (t - window)];
     const uint8_t *at = args->entries[row->lane].page[j / 128] + j % 128 * (dim / 16 * 9);
     for (uint64_t d = 0; d < dim; d++)
-        key[d] = e2m1(at[d / 2] >> (d % 2 * 4) & 15) * e4m3(at[dim / 2 + d / 16]);
+        key[d] = e2m1(at[d / 2] >> (d % 2 * 4) & 15) * lf_ref_e4m3(at[dim / 2 + d / 16]);
     return n;
 }
 
 static double dot(const uint16_t *q, const double *key, uint32_t dim) {
     double sum = 0.0;
     for (uint32_t d = 0; d < dim; d++)
-        sum += widen(q[d]) * key[d];
+        sum += lf_ref_bf16(q, d) * key[d];
     return sum;
 }
 
@@ -75,7 +57,7 @@ static void attend(const struct lf_attention_args *args, uint32_t r, uint32_t he
         double z = dot(q, key, dim) * (double)args->scale;
         m = z > m || isnan(z) ? z : m;
     }
-    total = exp((double)args->sink[head] - m);
+    total = exp(lf_ref_f32(args->sink, head) - m);
     memset(out, 0, dim * sizeof *out);
     for (uint64_t t = 0; t < n; t++) {
         read_key(args, r, t, key);

@@ -1,20 +1,13 @@
 #include "kernel/index_score/index_score.h"
 
 #include <math.h>
-#include <string.h>
-
-static double widen(uint16_t bf16) {
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
+#include "kernel/reference.h"
 
 // Element d of a packed key: two e2m1 codes a byte, then one power of two for 32 elements.
 static double key_at(const uint8_t *key, uint32_t dim, uint32_t d) {
     static const double magnitude[8] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
-    int code = key[d / 2] >> (d % 2 * 4) & 15, power = key[dim / 2 + d / 32];
-    double value = power == 255 ? (double)NAN : ldexp(magnitude[code & 7], power - 127);
+    int code = key[d / 2] >> (d % 2 * 4) & 15;
+    double value = magnitude[code & 7] * lf_ref_ue8m0(key[dim / 2 + d / 32]);
     return code & 8 ? -value : value;
 }
 
@@ -30,9 +23,9 @@ void lf_index_score_f64(const struct lf_index_score_args *args, double *out) {
                 size_t at = (size_t)row * args->heads + h;
                 double sum = 0.0;
                 for (uint32_t d = 0; d < dim; d++)
-                    sum += widen(args->q[at * dim + d]) * key_at(key, dim, d);
+                    sum += lf_ref_bf16(args->q, at * dim + d) * key_at(key, dim, d);
                 sum = sum < 0.0 ? 0.0 : sum;
-                out[s] += widen(args->head_weight[at]) * (double)args->weight_scale * sum;
+                out[s] += lf_ref_bf16(args->head_weight, at) * (double)args->weight_scale * sum;
             }
         }
 }

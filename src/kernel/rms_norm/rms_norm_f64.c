@@ -1,14 +1,7 @@
 #include "kernel/rms_norm/rms_norm.h"
 
 #include <math.h>
-#include <string.h>
-
-static double widen(uint16_t bf16) {
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
+#include "kernel/reference.h"
 
 // out [rows][dim]
 void lf_rms_norm_f64(const struct lf_rms_norm_args *args, double *out) {
@@ -16,9 +9,9 @@ void lf_rms_norm_f64(const struct lf_rms_norm_args *args, double *out) {
         const uint16_t *x = args->x + row * args->x_stride;
         double squares = 0.0;
         for (uint32_t i = 0; i < args->dim; i++)
-            squares += widen(x[i]) * widen(x[i]);
+            squares += lf_ref_bf16(x, i) * lf_ref_bf16(x, i);
         double root = sqrt(squares / (double)args->dim + (double)args->eps);
         for (uint32_t i = 0; i < args->dim; i++)
-            *out++ = widen(args->w[i]) * widen(x[i]) / root;
+            *out++ = lf_ref_bf16(args->w, i) * lf_ref_bf16(x, i) / root;
     }
 }

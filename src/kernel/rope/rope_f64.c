@@ -1,13 +1,6 @@
 #include "kernel/rope/rope.h"
 
-#include <string.h>
-
-static double widen(uint16_t bf16) {
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return (double)x;
-}
+#include "kernel/reference.h"
 
 // out [rows][heads][head_dim]
 void lf_rope_f64(const struct lf_rope_args *args, double *out) {
@@ -16,9 +9,9 @@ void lf_rope_f64(const struct lf_rope_args *args, double *out) {
         for (uint32_t head = 0; head < args->heads; head++, out += args->head_dim) {
             const uint16_t *x = args->x + row * args->x_stride + (size_t)head * args->head_dim;
             for (uint32_t i = 0; i < still; i++)
-                out[i] = widen(x[i]);
+                out[i] = lf_ref_bf16(x, i);
             for (uint32_t i = 0; i < pairs; i++) {
-                double e = widen(x[still + 2 * i]), o = widen(x[still + 2 * i + 1]);
+                double e = lf_ref_bf16(x, still + 2 * i), o = lf_ref_bf16(x, still + 2 * i + 1);
                 double c = (double)args->cos[(size_t)row * pairs + i];
                 double s = (double)args->sin[(size_t)row * pairs + i];
                 if (args->inverse)
