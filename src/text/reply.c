@@ -241,8 +241,9 @@ static void value_open(struct lf_reply *r, const struct lf_tag *tag) {
 
 static bool is_json(const struct lf_buffer *text, struct lf_json_span *value) {
     struct lf_error unused = LF_ERROR_INIT;
+    // One level is left for the argument object around a value.
     return text->len &&
-           lf_json_check(value, text->data, text->len, LF_JSON_DEPTH_MAX, &unused) == LF_OK;
+           lf_json_check(value, text->data, text->len, LF_JSON_DEPTH_MAX - 1, &unused) == LF_OK;
 }
 
 static void value_close(struct lf_reply *r) {

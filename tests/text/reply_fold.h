@@ -25,7 +25,7 @@ static inline void fold_text(struct lf_buffer *out, const struct lf_reply_event 
     lf_buffer_add(out, event->text, event->len);
 }
 
-// Also checks the order: reasoning, then content, then calls one after another.
+// Checks the order too: reasoning, content, calls; a complete call's arguments are an object.
 static inline void fold_event(void *ctx, const struct lf_reply_event *event) {
     struct fold *f = ctx;
     if (event->kind == LF_REPLY_REASONING) {
@@ -52,6 +52,13 @@ static inline void fold_event(void *ctx, const struct lf_reply_event *event) {
     if (event->kind == LF_REPLY_ARGUMENTS) {
         fold_text(&f->call[event->index].arguments, event);
     } else {
+        struct lf_json_span value;
+        struct lf_error err = LF_ERROR_INIT;
+        const struct lf_buffer *text = &f->call[event->index].arguments;
+        if (event->complete &&
+            (lf_json_check(&value, text->data, text->len, LF_JSON_DEPTH_MAX, &err) != LF_OK ||
+             lf_json_type(value) != LF_JSON_OBJECT))
+            fail_msg("arguments of a complete call: %s: %s", text->data, err.text);
         f->call[event->index].closed = true;
         f->call[event->index].complete = event->complete;
     }
