@@ -1,8 +1,10 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/sha256.h"
 #include "model/target_ops.h"
 #include "model/v41.h"
 
@@ -69,6 +71,34 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     rows_max = m->info.chunk_rows_max > LAUNCH_ROWS ? m->info.chunk_rows_max : LAUNCH_ROWS;
     LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LAUNCH_ROWS, err));
     return open_states(m, err);
+}
+
+// The small tensors of every layer differ between revisions and are cheap to read.
+static void add_small_tensors(struct lf_sha256 *sha, const struct lf_v41 *m) {
+    const struct lf_topology *t = m->t;
+    lf_sha256_add(sha, m->weights.norm, t->hidden * sizeof *m->weights.norm);
+    for (uint32_t l = 0; l < t->layers; l++) {
+        const struct lf_layer *layer = &m->weights.layer[l];
+        lf_sha256_add(sha, layer->attn_norm, t->hidden * sizeof *layer->attn_norm);
+        lf_sha256_add(sha, layer->ffn_norm, t->hidden * sizeof *layer->ffn_norm);
+        lf_sha256_add(sha, layer->gate_bias, t->experts * sizeof *layer->gate_bias);
+    }
+}
+
+void lf_model_fingerprint(struct lf_target *target, char name[20]) {
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    struct lf_sha256 sha;
+    uint8_t digest[32];
+    char hex[65];
+    // The bits do not depend on threads or instruction set, so neither does the name.
+    static const char arithmetic[] = LF_VERSION " cpu w16";
+    lf_sha256_init(&sha);
+    lf_sha256_add(&sha, arithmetic, sizeof arithmetic);
+    lf_sha256_add(&sha, m->t->config_sha256, sizeof m->t->config_sha256);
+    add_small_tensors(&sha, m);
+    lf_sha256_finish(&sha, digest);
+    lf_sha256_hex(digest, hex);
+    snprintf(name, 20, "lf_%.16s", hex);
 }
 
 void lf_model_close(struct lf_target *target) {

@@ -22,6 +22,8 @@ LF_CHECKED enum lf_status lf_model_open(struct lf_target **out, struct lf_checkp
                                         const struct lf_token_map *map,
                                         const struct lf_model_options *options,
                                         struct lf_error *err);
+// Names configuration, weights (by small tensors), build and arithmetic: equal names, equal bits.
+void lf_model_fingerprint(struct lf_target *t, char name[20]);
 // The logits of the last prefill boundary or of row i of the last verify (score, tests).
 const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);
 // Prefills rows and returns the logits of every one: out [rows][vocab] (score). Commits the rows.

@@ -1,0 +1,133 @@
+#include "cli/command.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/log.h"
+#include "cli/session.h"
+#include "serve/server.h"
+
+struct serve_flags {
+    struct lf_session_flags session;
+    const char *host, *name, *log, *api_key_file, *effort, *reasoning_field, *extras_key;
+    struct lf_flag_list alias, api_key, cors, allowed_host;
+    uint64_t port, queue, max_tokens, top_k, seed_salt, body_bytes, connections;
+    double queue_timeout_s, temperature, top_p, min_p, drain_s, slow_reader_s, request_timeout_s;
+    double keepalive_s;
+    bool thinking, strict_model, early_headers, clamp_reply, no_extras, half_close, help;
+};
+
+// Sampling defaults: the operator's flag, else the checkpoint's generation config (engine.md S-15).
+static struct lf_sampling sampling(const struct serve_flags *f, const struct lf_flag *flag,
+                                   size_t n, const struct lf_generation *g) {
+    return (struct lf_sampling){
+        .temperature = lf_flag_given(flag, n, "temperature") ? f->temperature : g->temperature,
+        .top_p = lf_flag_given(flag, n, "top-p") ? f->top_p : g->top_p,
+        .min_p = lf_flag_given(flag, n, "min-p") ? f->min_p : g->min_p,
+        .top_k = lf_flag_given(flag, n, "top-k") ? (int64_t)f->top_k : g->top_k,
+    };
+}
+
+static enum lf_status set_names(struct lf_server_options *o, const struct serve_flags *f,
+                                struct lf_error *err) {
+    bool thinking_off = false;
+    o->effort = 75;
+    if (f->effort && lf_effort_parse(&o->effort, &thinking_off, f->effort, err) != LF_OK)
+        return err->status = LF_E_USAGE;
+    o->thinking = f->thinking && !thinking_off;
+    if (!strcmp(f->reasoning_field, "reasoning"))
+        o->reasoning_field = LF_REASONING_PLAIN;
+    else if (!strcmp(f->reasoning_field, "both"))
+        o->reasoning_field = LF_REASONING_BOTH;
+    return LF_OK;
+}
+
+// Waits for the first SIGINT or SIGTERM; a second one ends the process by its default action.
+static void wait_for_signal(const sigset_t *signals) {
+    int caught;
+    sigwait(signals, &caught);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+static enum lf_status serve(struct lf_session *s, const struct serve_flags *f,
+                            struct lf_server_options *o, struct lf_error *err) {
+    struct lf_engine *engine = NULL;
+    struct lf_server *server = NULL;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    char fingerprint[20];
+    LF_TRY(lf_session_load(s, &f->session, err));
+    lf_model_fingerprint(s->target, fingerprint);
+    o->fingerprint = fingerprint;
+    struct lf_engine_options engine_options = {.queue_max = (uint32_t)f->queue,
+                                               .queue_timeout_s = f->queue_timeout_s};
+    LF_TRY(lf_engine_open(&engine, s->target, &engine_options, err));
+    s->target = NULL;
+    if (lf_server_open(&server, o, engine, s->tokenizer, &s->controls, err) == LF_OK) {
+        lf_log(LF_LOG_INFO, "model %s: temperature %g, top_p %g, top_k %lld, min_p %g, thinking %s",
+               o->name, o->sampling.temperature, o->sampling.top_p, (long long)o->sampling.top_k,
+               o->sampling.min_p, o->thinking ? "on" : "off");
+        printf("listening on %s\n", lf_server_url(server));
+        fflush(stdout);
+        wait_for_signal(&signals);
+        lf_log(LF_LOG_INFO, "draining for at most %g s", f->drain_s);
+        lf_server_stop(server, f->drain_s);
+    }
+    lf_engine_close(engine, 0);
+    return err->status;
+}
+
+static const char usage[] = "serve [MODEL] [options]";
+
+enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
+    struct serve_flags f = {.session = LF_SESSION_FLAGS_INIT, .port = 8080, .queue = 128,
+                            .queue_timeout_s = 240, .drain_s = 20, .slow_reader_s = 120,
+                            .keepalive_s = 5, .thinking = true, .log = "text",
+                            .reasoning_field = "reasoning_content"};
+    f.session.parallel = 4;
+    struct lf_flag flag[] = {
+#include "cli/serve_flags.def"
+    };
+    size_t n = sizeof flag / sizeof *flag;
+    struct lf_positionals model;
+    struct lf_session session = {0};
+    LF_TRY(lf_flags_parse(flag, n, argc, argv, &model, 1, err));
+    if (f.help) {
+        lf_flags_print(usage, "Answers OpenAI clients over HTTP; prints its URL when ready.", flag,
+                       n);
+        return LF_OK;
+    }
+    const char *key = lf_environment("LANEFOLD_API_KEY");
+    if (key && f.api_key.n < LF_FLAG_LIST_MAX)
+        f.api_key.value[f.api_key.n++] = key;
+    lf_log_setup(LF_LOG_INFO, !strcmp(f.log, "json"));
+    struct lf_server_options o = {
+        .host = f.host, .port = (uint16_t)f.port, .alias = f.alias.value, .n_aliases = f.alias.n,
+        .seed_salt = f.seed_salt, .max_tokens = (uint32_t)f.max_tokens,
+        .api_key = f.api_key.value, .n_api_keys = f.api_key.n, .api_key_file = f.api_key_file,
+        .cors = f.cors.value, .n_cors = f.cors.n, .allowed_host = f.allowed_host.value,
+        .n_allowed_hosts = f.allowed_host.n, .body_bytes_max = f.body_bytes,
+        .connections_max = (uint32_t)f.connections,
+        .keep_alive_s = f.keepalive_s > 0 ? f.keepalive_s : -1, .slow_reader_s = f.slow_reader_s,
+        .request_timeout_s = f.request_timeout_s, .strict_model = f.strict_model,
+        .early_headers = f.early_headers, .clamp_reply = f.clamp_reply,
+        .allow_half_close = f.half_close, .no_extras = f.no_extras, .extras_key = f.extras_key,
+        .backend = "cpu",
+    };
+    enum lf_status status = set_names(&o, &f, err);
+    if (status == LF_OK)
+        status = lf_session_open(&session, model.n ? model.value[0] : NULL, err);
+    if (status == LF_OK) {
+        o.name = f.name ? f.name : lf_session_name(&session);
+        o.sampling = sampling(&f, flag, n, &session.generation);
+        status = serve(&session, &f, &o, err);
+    }
+    lf_session_close(&session);
+    return status;
+}

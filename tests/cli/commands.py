@@ -1,0 +1,150 @@
+"""Do the commands do what --help says, and does bad use get exit 2 and a sentence that names it?"""
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+root, binary = os.environ["LF_SOURCE_ROOT"], os.environ["LF_BINARY"]
+demo = f"{root}/models/demo"
+passed = failed = 0
+
+
+def run(*args, text=""):
+    return subprocess.run([binary, *args], input=text.encode(), capture_output=True, timeout=120)
+
+
+def check(ok, what, result=None):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print("FAILED:", what)
+        if result is not None:
+            print(result.returncode, result.stdout[-400:], result.stderr[-400:])
+
+
+def refused(what, code, pattern, *args, text=""):
+    result = run(*args, text=text)
+    line = result.stderr.decode()
+    check(result.returncode == code and re.search(pattern, line) and result.stdout == b"", what,
+          result)
+    check("Sanitizer" not in line, what + ": clean", result)
+
+
+def check_help():
+    for command in ["serve", "run", "info", "tokenize", "score"]:
+        result = run(command, "--help")
+        check(result.returncode == 0 and b"usage: lanefold " + command.encode() in result.stdout,
+              command + " --help", result)
+    check(run("--help").returncode == 0, "--help")
+    check(run("--version").stdout.startswith(b"lanefold "), "--version")
+
+
+def check_usage():
+    refused("no command", 2, "usage", text="")
+    refused("unknown command", 2, "unknown command fly", "fly")
+    refused("unknown option", 2, "--speed: unknown option", "serve", "--speed", "9")
+    refused("value missing", 2, "--port: a value is missing", "serve", "--port")
+    refused("port range", 2, "--port 70000: expected a whole number from 0 to 65535", "serve",
+            "--port", "70000")
+    refused("port words", 2, "--port eighty", "serve", "--port=eighty")
+    refused("choice", 2, "--isa sse9: expected one of", "run", "-p", "x", "--isa", "sse9")
+    refused("flag takes no value", 2, "--raw takes no value", "run", "--raw=1")
+    refused("too many", 2, "one argument too many", "run", "a", "b")
+    refused("temperature", 2, "--temperature 3", "run", "-p", "x", "--temperature", "3")
+    refused("nan", 2, "--temperature nan", "run", "-p", "x", "--temperature", "nan")
+    refused("effort", 2, "effort", "run", "-p", "x", "--reasoning-effort", "warp")
+    refused("context", 2, "--context 5000: the model has 4096", "run", "-p", "x", "--context",
+            "5000")
+    refused("no model", 1, "hf download org/absent", "run", "org/absent", "-p", "x")
+    refused("score needs a file", 2, "FILE is missing", "score")
+
+
+def check_run():
+    asked = ["run", "-p", "What is the capital of Norway?", "--no-thinking", "--temperature", "0"]
+    result = run(*asked)
+    check(result.returncode == 0 and b"Oslo" in result.stdout, "run answers", result)
+    first, again = run(*asked, "--json"), run(*asked, "--json", "--threads", "1")
+    reply = json.loads(first.stdout)
+    check("Oslo" in reply["content"] and reply["token_ids"][-1] == 1, "run --json", first)
+    check(reply["token_sha256"] == json.loads(again.stdout)["token_sha256"],
+          "threads do not change the reply", again)
+    portable = json.loads(run(*asked, "--json", "--isa", "portable").stdout)
+    check(portable["token_sha256"] == reply["token_sha256"], "the ISA does not change the reply")
+    sampled = [run("run", "-p", "Hello!", "--json", "--seed", seed, "--max-tokens", "40").stdout
+               for seed in ("1", "1", "2")]
+    ids = [json.loads(text)["token_ids"] for text in sampled]
+    check(ids[0] == ids[1], "a seed repeats its reply")
+    raw = run("run", "--raw", "-p", "def fib(n):\n", "--temperature", "0", "--max-tokens", "64")
+    check(b"return" in raw.stdout, "run --raw", raw)
+    thinking = json.loads(run("run", "-p", "What is 47 + 38?", "--temperature", "0",
+                              "--json").stdout)
+    check(thinking["reasoning"] and "85" in thinking["content"], "run thinks")
+    refused("prompt past the context", 1, "maximum context length is 16 tokens", "run", "-p",
+            "word " * 40, "--context", "16")
+
+
+def check_tokenize():
+    text = "Straße 12345\n\n  def f(x): <think>"
+    ids = run("tokenize", text=text).stdout.decode()
+    check(run("tokenize", "--decode", text=ids).stdout.decode() == text, "tokenize round trip")
+    check("2288" not in ids.split(), "control text stays text")
+    special = run("tokenize", "--parse-special", text=text).stdout.decode().split()
+    check("2288" in special, "--parse-special finds <think>")
+    refused("bad id", 1, "byte 2 of standard input: expected a token id below 2304", "tokenize",
+            "--decode", text="5 99999")
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/chat.json"
+        body = {"messages": [{"role": "user", "content": "Hi"}], "thinking": {"type": "disabled"}}
+        open(path, "w").write(json.dumps(body))
+        result = run("tokenize", "--chat", path)
+        check(result.stdout.split()[:2] == [b"0", b"2286"], "tokenize --chat", result)
+        check(b"Hi" in run("tokenize", "--chat", path, "--text").stdout, "--chat --text")
+        open(path, "w").write('{"messages": [}')
+        refused("bad chat JSON", 1, "byte 14|offset 14", "tokenize", "--chat", path)
+
+
+def check_score():
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/text"
+        open(path, "w").write("Mira lives in Oslo. Mira has a red hat.")
+        result = run("score", path, "--json")
+        scored = json.loads(result.stdout)
+        total = sum(token["logprob"] for token in scored["logprobs"])
+        check(abs(total - scored["logprob"]) < 1e-6 and scored["tokens"] == len(scored["logprobs"]),
+              "score sums", result)
+        check(math.isclose(scored["perplexity"], math.exp(-total / scored["tokens"]), rel_tol=1e-6),
+              "score perplexity", result)
+        check(all(token["logprob"] <= 0 for token in scored["logprobs"]), "log-probabilities")
+        open(path, "wb").write(b"ok \xff")
+        refused("score of invalid UTF-8", 1, "UTF-8", "score", path)
+        open(path, "w").write("")
+        refused("score of nothing", 1, "empty", "score", path)
+        refused("score of a folder", 1, "not a regular file", "score", folder)
+
+
+def check_info():
+    result = run("info", "--json")
+    info = json.loads(result.stdout)
+    check(info["layers"] == 8 and info["linears"]["mxfp4"] > 0 and info["text"], "info", result)
+    check(b"mxfp4" in run("info", demo).stdout, "info of a folder")
+    with tempfile.TemporaryDirectory() as folder:
+        model = folder + "/model"
+        shutil.copytree(demo, model)
+        shard = model + "/model-00002-of-00005.safetensors"
+        data = open(shard, "rb").read()
+        open(shard, "wb").write(data[:-1])
+        for command in (["info", model], ["run", model, "-p", "x"]):
+            refused("truncated shard", 1, "model-00002-of-00005", *command)
+        open(shard, "wb").write(data)
+        os.remove(model + "/tokenizer.json")
+        refused("no tokenizer", 1, "tokenizer.json", "run", model, "-p", "x")
+
+
+for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_info):
+    part()
+print(f"{passed} passed, {failed} failed")
+sys.exit(1 if failed else 0)
