@@ -27,12 +27,15 @@ static void on_interrupt(int number) {
     interrupted = 1;
 }
 
-// Reasoning is shown dim where the output is a terminal.
+// Reasoning stands on lines of its own, dim where the output is a terminal.
 static void show(struct printing *p, bool reasoning, const char *text, size_t len) {
     if (p->quiet)
         return;
-    if (reasoning != p->dim && isatty(STDOUT_FILENO))
-        fputs(reasoning ? "\033[2m" : "\033[0m\n", stdout);
+    bool color = isatty(STDOUT_FILENO);
+    if (reasoning != p->dim && color)
+        fputs(reasoning ? "\033[2m" : "\033[0m", stdout);
+    if (p->dim && !reasoning)
+        putchar('\n');
     p->dim = reasoning;
     fwrite(text, 1, len, stdout);
     fflush(stdout);
@@ -74,19 +77,6 @@ static int on_token(void *ctx, uint32_t id) {
     if (p->out->content.len > before)
         show(p, false, p->out->content.data + before, p->out->content.len - before);
     return 0;
-}
-
-static void on_prefilled(void *ctx, uint64_t id, uint32_t cached) {
-    (void)ctx;
-    (void)id;
-    (void)cached;
-}
-
-static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n) {
-    (void)ctx;
-    (void)id;
-    (void)token;
-    (void)n;
 }
 
 static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct lf_stats *stats,
@@ -134,7 +124,7 @@ enum lf_status lf_reply_run(struct lf_reply_text *out, struct lf_engine *engine,
                             const struct lf_session *session, const struct lf_request *request,
                             const struct lf_reply_options *options, bool raw, bool quiet,
                             struct lf_error *err) {
-    static const struct lf_sink sink = {on_prefilled, on_tokens, on_finished};
+    static const struct lf_sink sink = {.finished = on_finished};
     struct printing p = {.out = out, .session = session, .quiet = quiet,
                          .lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
     struct lf_request submitted = *request;

@@ -103,12 +103,14 @@ static enum lf_status answer(struct run *r, struct lf_reply_text *reply, struct 
             .eos = &r->session.topology->eos_id, .n_eos = 1};
         request.sampling.seed =
             r->f.seed_given ? r->f.seed : lf_seed_derive(ids.id, ids.len, NULL, 0, 0);
-        lf_reply_run(reply, r->engine, &r->session, &request, &options, r->f.raw, r->f.json, err);
+        if (lf_reply_run(reply, r->engine, &r->session, &request, &options, r->f.raw, r->f.json,
+                         err) != LF_OK)
+            fflush(stdout);
+        else if (r->f.json)
+            print_json(&ids, reply);
+        else
+            puts("");
     }
-    if (err->status == LF_OK && r->f.json)
-        print_json(&ids, reply);
-    else if (err->status == LF_OK)
-        puts("");
     lf_ids_free(&ids);
     return err->status;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/file.h"
+#include "base/utf8.h"
 #include "cli/session.h"
 #include "text/json_text.h"
 

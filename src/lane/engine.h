@@ -27,9 +27,9 @@ struct lf_stats {
     char token_sha256[65];
 };
 
-// Events on the engine thread; each must return at once and must not call into the engine.
+// Events on the engine thread; all but finished may be NULL; none may wait or call the engine.
 struct lf_sink {
-    void (*admitted)(void *ctx, uint64_t id); // the request left the line for a slot; or NULL
+    void (*admitted)(void *ctx, uint64_t id); // the request left the line for a slot
     void (*prefilled)(void *ctx, uint64_t id, uint32_t cached_tokens);
     void (*tokens)(void *ctx, uint64_t id, const uint32_t *token, uint32_t n);
     // Exactly once for every accepted submit. message: for LF_DONE_FAILED, else "".

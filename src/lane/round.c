@@ -46,7 +46,8 @@ static void commit(struct lf_stream *s, uint32_t id) {
     }
     s->pending = id;
     int stopped = s->request.stop ? s->request.stop(s->request.stop_ctx, id) : 0;
-    s->sink.tokens(s->ctx, s->id, &id, 1);
+    if (s->sink.tokens)
+        s->sink.tokens(s->ctx, s->id, &id, 1);
     if (is_end(&s->request, id))
         end_stream(s, LF_DONE_EOS, "");
     else if (stopped)
@@ -91,7 +92,8 @@ void lf_round_prefill(struct lf_engine *e, struct lf_stream *s) {
     if (lf_stream_reading(s))
         return;
     s->stats.prefill_seconds = lf_seconds() - s->started;
-    s->sink.prefilled(s->ctx, s->id, 0);
+    if (s->sink.prefilled)
+        s->sink.prefilled(s->ctx, s->id, 0);
     uint32_t drawn;
     struct lf_window window = {.slot = s->slot, .pos0 = s->length, .rule = &s->request.sampling};
     if (e->target->ops->draw_last(e->target, &window, &drawn, &err) != LF_OK)
