@@ -196,7 +196,7 @@ static void every_format_gives_the_declared_bits(void **state) {
     for (uint32_t f = 0; f < FORMATS; f++)
         for (uint32_t s = 0; s < SHAPES; s++)
             for (uint32_t style = 0; style < LF_STYLES; style++) {
-                uint32_t n = rows[(f + s + style) % 7], in = shapes[s].in, stride = in + 8;
+                uint32_t n = rows[(f + s + 3 * style) % 7], in = shapes[s].in, stride = in + 8;
                 struct weights w = weights_open(f, shapes[s].out, in, (s + style) % 4);
                 uint16_t *x = calloc((size_t)n * stride, 2);
                 weights_fill(&w, &rng, style);
@@ -207,7 +207,7 @@ static void every_format_gives_the_declared_bits(void **state) {
                 struct lf_linear_job job = {.w = &w.m, .rows = n, .x = x, .x_stride = stride,
                                             .y_stride = shapes[s].out + 5, .y_f32 = style % 2};
                 for (uint32_t i = 0; i < ISAS; i++)
-                    if (lf_check_can_run(i))
+                    for (job.rows = n; lf_check_can_run(i) && job.rows; job.rows /= 2)
                         check_job(&isas[i], pool, job);
                 free(x);
                 weights_close(&w);
@@ -382,7 +382,8 @@ static void nan_and_infinity_of_a_row_show_in_its_outputs(void **state) {
 // Output c reads code c everywhere and the scales in turn: NaN codes and scales give NaN.
 static void all_codes_and_all_edge_scales_are_decoded(void **state) {
     (void)state;
-    static const uint8_t scales[] = {0, 1, 7, 8, 86, 87, 127, 128, 134, 135, 254, 255};
+    static const uint8_t scales[] = {0,   1,   7,   8,   86,  87,  127,
+                                     128, 129, 134, 135, 228, 229, 254, 255};
     enum { OUT = 256, IN = 128 };
     struct lf_check_rng rng = {16};
     struct lf_pool *pool = lf_check_pool(2);
@@ -407,6 +408,38 @@ static void all_codes_and_all_edge_scales_are_decoded(void **state) {
                         check_job(&isas[i], pool, job);
                 weights_close(&w);
             }
+    lf_pool_close(pool);
+}
+
+// x and scales at and past the edges where scales may be folded into x or w: same bits throughout.
+static void extreme_magnitudes_give_the_declared_bits(void **state) {
+    (void)state;
+    enum { OUT = 9, IN = 320, ROWS = 35 };
+    static const int x_exponents[] = {-126, -110, -51, -50, -45, 0, 26, 27, 60, 110};
+    struct lf_check_rng rng = {19};
+    struct lf_pool *pool = lf_check_pool(1);
+    uint16_t *x = malloc(ROWS * IN * 2);
+    for (uint32_t f = 0; f < FORMATS; f++)
+        for (uint32_t e = 0; e < sizeof x_exponents / sizeof *x_exponents; e++)
+            for (uint32_t base = 60; base <= 230; base += 17) {
+                struct weights w = weights_open(f, OUT, IN, 0);
+                uint8_t *scale = w.scale.data;
+                weights_fill(&w, &rng, LF_STYLE_NORMAL);
+                for (size_t i = 0; i < w.scale.bytes; i++)
+                    scale[i] = (uint8_t)(base + lf_check_below(&rng, 24));
+                for (uint32_t i = 0; i < ROWS * IN; i++)
+                    x[i] = (uint16_t)((lf_check_below(&rng, 2) << 15) +
+                                      ((x_exponents[e] + 127) << 7) + lf_check_below(&rng, 256));
+                struct lf_linear_job job = {.w = &w.m, .x = x, .x_stride = IN, .y_stride = OUT,
+                                            .y_f32 = 1};
+                for (uint32_t i = 0; i < ISAS; i++)
+                    for (uint32_t n = 1; n <= ROWS && lf_check_can_run(i); n += n == 1 ? 2 : 32) {
+                        job.rows = n;
+                        check_job(&isas[i], pool, job);
+                    }
+                weights_close(&w);
+            }
+    free(x);
     lf_pool_close(pool);
 }
 
@@ -477,6 +510,7 @@ int main(void) {
         cmocka_unit_test(a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows),
         cmocka_unit_test(nan_and_infinity_of_a_row_show_in_its_outputs),
         cmocka_unit_test(all_codes_and_all_edge_scales_are_decoded),
+        cmocka_unit_test(extreme_magnitudes_give_the_declared_bits),
         cmocka_unit_test(several_jobs_in_one_launch_give_what_each_gives_alone),
         cmocka_unit_test(a_row_longer_than_scratch_gives_the_declared_bits),
     };

@@ -54,10 +54,12 @@ static inline uint32_t magnitude_range(const uint16_t *x, uint32_t n, uint32_t *
     return 0xFFFFu ^ (uint16_t)_mm_cvtsi128_si32(_mm_minpos_epu16(high));
 }
 
-// Every x finite and in a range where scaling by 2^-40 .. 2^100 is exact.
-static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
+// The largest biased exponent, at least 1; 0 unless scaling x by 2^-40 .. 2^100 is exact.
+static inline uint32_t fold_exponent(const uint16_t *x, uint32_t n) {
     uint32_t least_less_one, most = magnitude_range(x, n, &least_less_one);
-    return most < X_EXPONENT_HIGH << 7 && least_less_one + 1 >= X_EXPONENT_LOW << 7;
+    if (most >= X_EXPONENT_HIGH << 7 || least_less_one + 1 < X_EXPONENT_LOW << 7)
+        return 0;
+    return most >> 7 ? most >> 7 : 1;
 }
 
 static inline void store_bits(float *dst, __m256i bits) {

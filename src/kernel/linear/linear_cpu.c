@@ -6,7 +6,7 @@
 #include "kernel/settle.h"
 #include "kernel/sum16.h"
 #ifdef __AVX2__
-#include "kernel/linear/linear_row_avx2.h"
+#include "kernel/linear/linear_few_avx2.h"
 #else
 #include "kernel/linear/linear_plain.h"
 #endif
@@ -41,34 +41,52 @@ static bool can_fold_outputs(const struct block *b, uint32_t k0) {
     return fold;
 }
 
-// Some rows of x in word order, times the block's outputs; w is decoded on the way when it is new.
+// The group's x in word order; returns the largest exponent, 0 when a row must not be scaled.
+static uint32_t order_group(const struct block *b, uint32_t r0, uint32_t rows, uint32_t k0) {
+    const struct lf_matrix *m = b->job->w;
+    uint32_t n = block_elements(m->in, k0), most = 1;
+    for (uint32_t r = 0; r < rows; r++) {
+        const uint16_t *x = row_x(b->job, r0 + r) + k0;
+        order_x(m->format, x, n, b->scratch->x + r * K_BLOCK);
+        uint32_t exponent = lf_matrix_quantizes_input(m) ? fold_exponent(x, n) : 1;
+        most = exponent == 0 || most == 0 ? 0 : exponent > most ? exponent : most;
+    }
+    return most;
+}
+
+static void run_tile(const struct lf_matrix *m, const struct tile *t, uint32_t o0, uint32_t outs,
+                     uint32_t k0, bool folded) {
+    if (m->format != LF_WEIGHT_MXFP4)
+        tile_products(t);
+    else if (folded)
+        tile_folded(t);
+    else
+        for (uint32_t o = 0; o < TILE_OUTS && o < outs; o++)
+            plain_output(m, o0 + o, k0, t->x, t->rows, t->acc + o * LANES, t->acc_row);
+}
+
+// Some rows of x times the block's outputs; w is decoded on the way when it is new.
 static void run_group(const struct block *b, uint32_t r0, uint32_t rows, uint32_t k0, float *w,
                       bool decoded, bool folded, float *acc) {
     const struct lf_matrix *m = b->job->w;
-    float *xs = b->scratch->x;
-    bool fold[GROUP_ROWS / TILE_ROWS] = {folded, folded};
-    uint32_t n = block_elements(m->in, k0);
-    for (uint32_t r = 0; r < rows; r++) {
-        const uint16_t *x = row_x(b->job, r0 + r) + k0;
-        order_x(m->format, x, n, xs + r * K_BLOCK);
-        fold[r / TILE_ROWS] = fold[r / TILE_ROWS] && can_fold_x(x, n);
-    }
-    size_t w_step = b->job->rows <= GROUP_ROWS ? 0 : K_BLOCK;
+    float *x = b->scratch->x;
+    uint32_t exponent = order_group(b, r0, rows, k0);
+    size_t acc_row = b->padded * LANES, w_step = b->job->rows <= GROUP_ROWS ? 0 : K_BLOCK;
+    struct few few = {.m = m, .o0 = b->o0, .outs = b->outs, .k0 = k0, .rows = rows, .x = x,
+                      .exponent = exponent, .folded = w, .acc = acc, .acc_row = acc_row};
+    if (b->job->rows <= GROUP_ROWS && few_rows(&few))
+        return;
     for (uint32_t o = 0; o < b->padded; o += TILE_OUTS) {
-        float *tile_w = w + o * w_step;
+        struct tile t = {.w = w + o * w_step, .acc_row = acc_row};
         for (uint32_t i = 0; i < TILE_OUTS && !decoded; i++)
-            decode(m, b->o0 + at_most(o + i, b->outs - 1), k0, folded, tile_w + i * K_BLOCK);
+            decode(m, b->o0 + at_most(o + i, b->outs - 1), k0, folded,
+                   w + o * w_step + i * K_BLOCK);
+        t.vectors = word_vectors(m->format, block_elements(m->in, k0));
         for (uint32_t r = 0; r < rows; r += TILE_ROWS) {
-            struct tile t = {.w = tile_w, .x = xs + r * K_BLOCK, .acc_row = b->padded * LANES};
-            t.acc = acc + r * t.acc_row + o * LANES;
+            t.x = x + r * K_BLOCK;
+            t.acc = acc + r * acc_row + o * LANES;
             t.rows = at_most(rows - r, TILE_ROWS);
-            t.vectors = word_vectors(m->format, n);
-            if (m->format != LF_WEIGHT_MXFP4)
-                tile_products(&t);
-            else if (fold[r / TILE_ROWS])
-                tile_folded(&t);
-            else
-                tile_words(&t, m, b->o0 + o, k0, folded);
+            run_tile(m, &t, b->o0 + o, b->outs - o, k0, folded && exponent > 0);
         }
     }
 }

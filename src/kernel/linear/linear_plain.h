@@ -8,10 +8,10 @@ static inline bool can_fold_weights(const struct packed *p) {
     return false;
 }
 
-static inline bool can_fold_x(const uint16_t *x, uint32_t n) {
+static inline uint32_t fold_exponent(const uint16_t *x, uint32_t n) {
     (void)x;
     (void)n;
-    return false;
+    return 0;
 }
 
 static inline void decode(const struct lf_matrix *m, uint32_t o, uint32_t k0, bool fold,
@@ -37,7 +37,12 @@ static inline void tile_folded(const struct tile *t) {
     (void)t;
 }
 
-// One row has no form of its own here.
+// Few rows and one row have no forms of their own here.
+static inline bool few_rows(const struct few *f) {
+    (void)f;
+    return false;
+}
+
 static inline bool one_row(const struct lf_matrix *m, const uint16_t *x, uint32_t o0,
                            uint32_t outs, struct scratch *s, float *sums) {
     (void)m;

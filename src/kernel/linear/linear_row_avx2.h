@@ -3,7 +3,7 @@
 #include "kernel/linear/linear_avx2.h"
 #include "kernel/sum16.h"
 
-enum { ROW_IN_MAX = (W_FLOATS - OUTS_MANY * K_BLOCK) / 2 / K_BLOCK * K_BLOCK, ROW_OUTS = 4 };
+enum { ROW_IN_MAX = W_FLOATS / 2, ROW_OUTS = 4 };
 
 static inline float sum_halves(__m256 low, __m256 high) {
     float partial[LANES];
@@ -127,26 +127,20 @@ static bool row_fp8(const struct lf_matrix *m, const float *x, uint32_t o0, uint
     return _mm256_movemask_epi8(nan) == 0;
 }
 
-// x times the scales of 32 outputs and 2^120, or false where that is not exact.
-static bool fold_fp8(const struct lf_matrix *m, const uint16_t *x16, const float *x, uint32_t o0,
-                     float *folded) {
-    const uint8_t *scale = m->scale + (size_t)(o0 / 32) * (m->in / 32);
-    uint32_t least, most = magnitude_range(x16, m->in, &least) >> 7;
-    uint32_t scale_high = 127 + 127 + 127 - 120 - 2 - most;
-    scale_high = scale_high < 254 - 120 ? scale_high : 254 - 120;
-    if (!bytes_within(scale, m->in / 32, SCALE_LOW, (uint8_t)scale_high))
-        return false;
-    for (uint32_t half = 0; half < m->in / 32; half++) {
-        __m256 factor = power_of_two(scale[half] + 120u);
+// Whether x of that exponent times these scales and 2^120 is exact and finite.
+static inline bool can_fold_fp8(const uint8_t *scale, uint32_t n, uint32_t exponent) {
+    uint32_t high = 127 + 127 + 127 - 120 - 2 - exponent;
+    return bytes_within(scale, n, SCALE_LOW, (uint8_t)(high < 254 - 120 ? high : 254 - 120));
+}
+
+// Word order x of n blocks of 32 times their scales and 2^120; padding stays 0.
+static inline void fold_fp8(const uint8_t *scale, uint32_t n, const float *x, float *folded) {
+    for (uint32_t half = 0; half < n + n % 2; half++) {
+        __m256 factor = power_of_two(half < n ? scale[half] + 120u : 127u);
         size_t at = (size_t)(half / 2) * 4 * LANES + half % 2 * 8;
         for (uint32_t e = 0; e < 4; e++, at += LANES)
             _mm256_storeu_ps(folded + at, _mm256_mul_ps(_mm256_loadu_ps(x + at), factor));
     }
-    if (m->in / 32 % 2)
-        for (uint32_t e = 0; e < 4; e++)
-            _mm256_storeu_ps(folded + ((size_t)(m->in / 64) * 4 + e) * LANES + 8,
-                             _mm256_setzero_ps());
-    return true;
 }
 
 enum { FP4_X = 100, FP4_SCALE = 126 - FP4_X, FP4_SCALE_HIGH = 254 - FP4_SCALE };
@@ -198,33 +192,42 @@ static float row_fp4(const struct lf_matrix *m, const float *x, uint32_t o) {
     return sum_halves(low, high);
 }
 
+static bool rows_fp8(const struct lf_matrix *m, const float *x, uint32_t exponent, uint32_t o0,
+                     uint32_t outs, float *folded, float *sums) {
+    uint32_t blocks = m->in / 32;
+    for (uint32_t o = 0; o < outs; o += 32) {
+        const uint8_t *scale = m->scale + (size_t)((o0 + o) / 32) * blocks;
+        if (!can_fold_fp8(scale, blocks, exponent))
+            return false;
+        fold_fp8(scale, blocks, x, folded);
+        if (!row_fp8(m, folded, o0 + o, outs - o < 32 ? outs - o : 32, sums + o))
+            return false;
+    }
+    return true;
+}
+
 // The sums of outs outputs from o0 on, or false where only the tiles give the declared bits.
 static inline bool one_row(const struct lf_matrix *m, const uint16_t *x, uint32_t o0,
                            uint32_t outs, struct scratch *s, float *sums) {
-    float *ordered = s->w + OUTS_MANY * K_BLOCK, *folded = ordered + ROW_IN_MAX;
+    float *ordered = s->w, *folded = s->w + ROW_IN_MAX;
     if (m->in > ROW_IN_MAX || m->format == LF_WEIGHT_F16 || m->format == LF_WEIGHT_F32)
         return false;
-    if (lf_matrix_quantizes_input(m) && !can_fold_x(x, m->in))
+    uint32_t exponent = lf_matrix_quantizes_input(m) ? fold_exponent(x, m->in) : 1;
+    if (exponent == 0)
         return false;
     order_x(m->format, x, m->in, ordered);
-    switch (m->format) {
-    case LF_WEIGHT_BF16:
+    if (m->format == LF_WEIGHT_FP8)
+        return rows_fp8(m, ordered, exponent, o0, outs, folded, sums);
+    if (m->format == LF_WEIGHT_BF16) {
         row_bf16(m, ordered, o0, outs, sums);
         return true;
-    case LF_WEIGHT_FP8:
-        for (uint32_t o = 0; o < outs; o += 32)
-            if (!fold_fp8(m, x, ordered, o0 + o, folded) ||
-                !row_fp8(m, folded, o0 + o, outs - o < 32 ? outs - o : 32, sums + o))
-                return false;
-        return true;
-    default:
-        if (!bytes_within(m->scale + (size_t)o0 * (m->in / 32), outs * (m->in / 32), 1,
-                          FP4_SCALE_HIGH))
-            return false;
-        for (size_t k = 0; k < word_vectors(m->format, m->in) * (size_t)LANES; k++)
-            ordered[k] *= 0x1p100f;
-        for (uint32_t o = 0; o < outs; o++)
-            sums[o] = row_fp4(m, ordered, o0 + o);
-        return true;
     }
+    const uint8_t *scale = m->scale + (size_t)o0 * (m->in / 32);
+    if (!bytes_within(scale, outs * (m->in / 32), 1, FP4_SCALE_HIGH))
+        return false;
+    for (size_t k = 0; k < word_vectors(m->format, m->in) * (size_t)LANES; k++)
+        ordered[k] *= 0x1p100f;
+    for (uint32_t o = 0; o < outs; o++)
+        sums[o] = row_fp4(m, ordered, o0 + o);
+    return true;
 }

@@ -62,21 +62,30 @@ static inline void decode_block(const struct lf_matrix *m, uint32_t o, uint32_t 
         decode_step(m->format, &p, step, dst + step * e * LANES);
 }
 
-// MXFP4 weights or rows that may not be folded; scaled: w holds the scale, decode again.
-static inline void tile_words(const struct tile *t, const struct lf_matrix *m, uint32_t o0,
-                              uint32_t k0, bool scaled) {
-    float again[K_BLOCK], scale[K_BLOCK / 8];
-    for (uint32_t o = 0; o < TILE_OUTS; o++) {
-        uint32_t out = o0 + o < m->out ? o0 + o : m->out - 1;
-        const float *w = t->w + o * K_BLOCK;
-        if (scaled) {
-            decode_block(m, out, k0, again);
-            w = again;
-        }
-        struct packed p = packed_block(m, out, k0);
-        word_scales(&p, t->vectors / 8, scale);
-        for (uint32_t r = 0; r < t->rows; r++)
-            add_words(w, scale, t->x + r * K_BLOCK, t->vectors,
-                      t->acc + r * t->acc_row + o * LANES);
+// One output by the definition: what has no faster form comes here.
+static inline void plain_output(const struct lf_matrix *m, uint32_t o, uint32_t k0, const float *x,
+                                uint32_t rows, float *acc, size_t acc_row) {
+    float w[K_BLOCK], scale[K_BLOCK / 8];
+    uint32_t vectors = word_vectors(m->format, block_elements(m->in, k0));
+    decode_block(m, o, k0, w);
+    if (m->format == LF_WEIGHT_MXFP4) {
+        struct packed p = packed_block(m, o, k0);
+        word_scales(&p, vectors / 8, scale);
     }
+    for (uint32_t r = 0; r < rows; r++, x += K_BLOCK, acc += acc_row)
+        if (m->format == LF_WEIGHT_MXFP4)
+            add_words(w, scale, x, vectors, acc);
+        else
+            add_products(w, x, vectors, acc);
 }
+
+// Some rows of a block of x for a few outputs, weights straight from the mapped file.
+struct few {
+    const struct lf_matrix *m;
+    uint32_t o0, outs, k0, rows;
+    uint32_t exponent; // the largest of any row's x, biased; 0: the rows must not be scaled
+    const float *x;    // [rows][K_BLOCK] in word order
+    float *folded;     // the same with scales in it, room for it
+    float *acc;        // row r, output o at r * acc_row + o * LANES
+    size_t acc_row;
+};

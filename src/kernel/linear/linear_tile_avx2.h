@@ -65,30 +65,33 @@ static void tile_products(const struct tile *t) {
         products_rows(1, t);
 }
 
-// Chains over elements first .. first+3 of a word: low 0, high 4.
-#define CHAIN_START(name)                                                                          \
-    name##00 = _mm256_mul_ps(w0, x0), name##01 = _mm256_mul_ps(w1, x0),                            \
-    name##02 = _mm256_mul_ps(w2, x0);                                                              \
+// Loaded once: compilers otherwise read memory again in every use.
+static inline __m256 load_once(const float *p) {
+    __m256 v = _mm256_loadu_ps(p);
+    __asm__("" : "+x"(v));
+    return v;
+}
+
+// Elements first .. first+3 of a word as chains; one register of w at a time leaves room for all.
+#define CHAIN_OUT(name, e, o)                                                                      \
+    {                                                                                              \
+        __m256 wo = load_once(w + (o) * K_BLOCK + at + (e) * LANES);                               \
+        name##0##o = (e) % 4 ? _mm256_fmadd_ps(wo, x0, name##0##o) : _mm256_mul_ps(wo, x0);        \
+        if (rows > 1)                                                                              \
+            name##1##o = (e) % 4 ? _mm256_fmadd_ps(wo, x1, name##1##o) : _mm256_mul_ps(wo, x1);    \
+    }
+#define CHAIN_ELEMENT(name, e)                                                                     \
+    x0 = load_once(x + at + (e) * LANES);                                                          \
     if (rows > 1)                                                                                  \
-        name##10 = _mm256_mul_ps(w0, x1), name##11 = _mm256_mul_ps(w1, x1),                        \
-        name##12 = _mm256_mul_ps(w2, x1);
-#define CHAIN_STEP(name)                                                                           \
-    name##00 = _mm256_fmadd_ps(w0, x0, name##00), name##01 = _mm256_fmadd_ps(w1, x0, name##01),    \
-    name##02 = _mm256_fmadd_ps(w2, x0, name##02);                                                  \
-    if (rows > 1)                                                                                  \
-        name##10 = _mm256_fmadd_ps(w0, x1, name##10), name##11 = _mm256_fmadd_ps(w1, x1, name##11),\
-        name##12 = _mm256_fmadd_ps(w2, x1, name##12);
-#define CHAIN_LOAD(e)                                                                              \
-    w0 = _mm256_loadu_ps(w + at + (e) * LANES);                                                    \
-    w1 = _mm256_loadu_ps(w + K_BLOCK + at + (e) * LANES);                                          \
-    w2 = _mm256_loadu_ps(w + 2 * K_BLOCK + at + (e) * LANES);                                      \
-    x0 = _mm256_loadu_ps(x + at + (e) * LANES);                                                    \
-    if (rows > 1)                                                                                  \
-        x1 = _mm256_loadu_ps(x + K_BLOCK + at + (e) * LANES);
-#define CHAIN(name, e)                                                                             \
-    CHAIN_LOAD(e)                                                                                  \
-    CHAIN_START(name) CHAIN_LOAD((e) + 1) CHAIN_STEP(name) CHAIN_LOAD((e) + 2)                     \
-        CHAIN_STEP(name) CHAIN_LOAD((e) + 3) CHAIN_STEP(name)
+        x1 = load_once(x + K_BLOCK + at + (e) * LANES);                                            \
+    CHAIN_OUT(name, e, 0)                                                                          \
+    CHAIN_OUT(name, e, 1)                                                                          \
+    CHAIN_OUT(name, e, 2)
+#define CHAIN(name, first)                                                                         \
+    CHAIN_ELEMENT(name, first)                                                                     \
+    CHAIN_ELEMENT(name, (first) + 1)                                                               \
+    CHAIN_ELEMENT(name, (first) + 2)                                                               \
+    CHAIN_ELEMENT(name, (first) + 3)
 // The scale is in the weights already: adding t is the fused multiply-add of t and the scale.
 #define ADD_WORD(r, o)                                                                             \
     _mm256_storeu_ps(ACC_AT(r, o), _mm256_add_ps(_mm256_loadu_ps(ACC_AT(r, o)),                    \
@@ -96,7 +99,7 @@ static void tile_products(const struct tile *t) {
 
 ALWAYS_INLINE void folded_half(const int rows, const float *w, const float *x, float *acc,
                                size_t acc_row, size_t vectors) {
-    __m256 w0, w1, w2, x0, x1, l00, l01, l02, l10, l11, l12, h00, h01, h02, h10, h11, h12;
+    __m256 x0, x1, l00, l01, l02, l10, l11, l12, h00, h01, h02, h10, h11, h12;
     x1 = l10 = l11 = l12 = h10 = h11 = h12 = _mm256_setzero_ps();
     for (size_t at = 0; at < vectors * LANES; at += 8 * LANES) {
         CHAIN(l, 0)
