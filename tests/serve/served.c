@@ -22,8 +22,8 @@ void served_open(struct served *s, const struct served_plan *plan) {
                                              &s->script, &err),
                          LF_OK);
         size_t once = s->script.len;
-        for (uint32_t i = 1; i < plan->repeat; i++)
-            lf_ids_add_all(&s->script, s->script.id, once);
+        for (size_t i = once; i < once * plan->repeat; i++)
+            lf_ids_add(&s->script, s->script.id[i - once]);
         lf_ids_add(&s->script, SERVED_EOS);
     }
     struct lf_fake_options fake = {.slots = plan->slots ? plan->slots : 1,
