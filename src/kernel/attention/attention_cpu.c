@@ -11,7 +11,8 @@
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-enum { BLOCK = 64 };
+// UNIT heads fill the tiles of both products.
+enum { BLOCK = 64, UNIT = 6 };
 
 // A row's list: window positions first .. first+window-1, then n - window selected entries.
 struct key_list {
@@ -196,11 +197,11 @@ void LF_KERNEL_NAME(lf_attention)(struct lf_pool *pool, const struct lf_attentio
     if (args->rows == 0)
         return;
     struct job job = {.args = *args, .pool = pool, .groups = 1, .group_heads = args->heads};
-    uint32_t threads = lf_pool_threads(pool), quads = (args->heads + 3) / 4;
+    uint32_t threads = lf_pool_threads(pool), units = (args->heads + UNIT - 1) / UNIT;
     if (args->rows < threads) {
         uint32_t wanted = (threads + args->rows - 1) / args->rows;
-        uint32_t groups = wanted < quads ? wanted : quads;
-        job.group_heads = 4 * ((quads + groups - 1) / groups);
+        uint32_t groups = wanted < units ? wanted : units;
+        job.group_heads = UNIT * ((units + groups - 1) / groups);
         job.groups = (args->heads + job.group_heads - 1) / job.group_heads;
     }
     lf_pool_run(pool, args->rows * job.groups, attend, &job);
