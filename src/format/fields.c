@@ -24,9 +24,29 @@ static const char *found_text(const json_t *value, char text[FOUND_BYTES]) {
     return text;
 }
 
+const char *lf_fields_shown(char shown[LF_SHOWN_BYTES], const char *text) {
+    size_t used = 0, len = strlen(text);
+    while (len) {
+        struct lf_utf8 c = lf_utf8_next(text, len);
+        bool plain = c.valid && c.code >= 0x20 && !(c.code >= 0x7F && c.code < 0xA0);
+        if (used + c.len + 1 > LF_SHOWN_BYTES)
+            break;
+        if (plain)
+            memcpy(shown + used, text, c.len);
+        else
+            shown[used] = '?';
+        used += plain ? c.len : 1;
+        text += c.len;
+        len -= c.len;
+    }
+    shown[used] = 0;
+    return shown;
+}
+
 enum lf_status lf_fields_load(json_t **out, const char *text, size_t len, const char *origin,
                               struct lf_error *err) {
     json_error_t where;
+    char shown[LF_SHOWN_BYTES];
     *out = NULL;
     size_t valid = lf_utf8_valid(text, len);
     if (valid != len)
@@ -35,13 +55,9 @@ enum lf_status lf_fields_load(json_t **out, const char *text, size_t len, const 
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
     if (!root && json_error_code(&where) == json_error_out_of_memory)
         return lf_fail(err, LF_E_MEM, "%s: out of memory", origin);
-    // The parser quotes its input, which may hold line ends.
-    for (char *c = where.text; !root && *c; c++)
-        if ((unsigned char)*c < 0x20)
-            *c = ' ';
     if (!root)
         return lf_fail_byte(err, LF_E_JSON, where.position, "%s: not JSON at byte %d: %s", origin,
-                            where.position, where.text);
+                            where.position, lf_fields_shown(shown, where.text));
     if (!json_is_object(root)) {
         json_decref(root);
         return lf_fail(err, LF_E_JSON, "%s: expected a JSON object", origin);

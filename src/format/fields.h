@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include "base/error.h"
 
+enum { LF_SHOWN_BYTES = 72 };
+// The start of text as a message may repeat it: control characters become ?, nothing is cut apart.
+const char *lf_fields_shown(char shown[LF_SHOWN_BYTES], const char *text);
+
 // An object and how messages name it: ORIGIN: PREFIX + field.
 struct lf_fields {
     const json_t *object;

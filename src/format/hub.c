@@ -214,12 +214,17 @@ static bool name_of_folder(struct hub_name *out, const char *folder) {
 }
 
 void lf_hub_command(char command[LF_HUB_COMMAND_BYTES], const char *folder, const char *file) {
+    static const char plain[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz._-";
     struct hub_name hub;
-    const char *space = file ? " " : "";
-    if (name_of_folder(&hub, folder))
-        snprintf(command, LF_HUB_COMMAND_BYTES, "hf download %s/%s%s%.64s --revision %s", hub.org,
-                 hub.name, space, file ? file : "", hub.commit);
-    else
-        snprintf(command, LF_HUB_COMMAND_BYTES, "hf download REPOSITORY%s%.64s --local-dir %.80s",
-                 space, file ? file : "", folder);
+    // People paste this line into a shell: only a plain name goes in.
+    bool named = file && file[0] != '-' && strlen(file) <= 80 && !file[strspn(file, plain)];
+    const char *space = named ? " " : "", *name = named ? file : "";
+    int len = name_of_folder(&hub, folder)
+                  ? snprintf(command, LF_HUB_COMMAND_BYTES, "hf download %s/%s%s%s --revision %s",
+                             hub.org, hub.name, space, name, hub.commit)
+                  : snprintf(command, LF_HUB_COMMAND_BYTES,
+                             "hf download REPOSITORY%s%s --local-dir %s", space, name, folder);
+    if (len < 0 || len >= LF_HUB_COMMAND_BYTES)
+        snprintf(command, LF_HUB_COMMAND_BYTES, "hf download REPOSITORY%s%s --local-dir FOLDER",
+                 space, name);
 }

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include "base/error.h"
 
-enum { LF_HUB_COMMAND_BYTES = 256 };
+enum { LF_HUB_COMMAND_BYTES = 384 };
 
 // The command that fetches what a folder lacks; file NULL: everything.
 void lf_hub_command(char command[LF_HUB_COMMAND_BYTES], const char *folder, const char *file);

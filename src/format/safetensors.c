@@ -100,6 +100,7 @@ static enum lf_status parse_entry(struct lf_tensor *t, const json_t *entry, cons
     const json_t *shape = json_object_get(entry, "shape");
     const json_t *offsets = json_object_get(entry, "data_offsets");
     uint64_t begin, end;
+    char shown[LF_SHOWN_BYTES];
     if (json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
         !json_is_array(offsets))
         return lf_fail(err, LF_E_FORMAT,
@@ -107,8 +108,8 @@ static enum lf_status parse_entry(struct lf_tensor *t, const json_t *entry, cons
                        t->file, t->name);
     const struct dtype *known = dtype_find(json_string_value(dtype));
     if (!known)
-        return lf_fail(err, LF_E_FORMAT, "%s: tensor %s: unknown dtype %.64s", t->file, t->name,
-                       json_string_value(dtype));
+        return lf_fail(err, LF_E_FORMAT, "%s: tensor %s: unknown dtype %s", t->file, t->name,
+                       lf_fields_shown(shown, json_string_value(dtype)));
     if (json_array_size(shape) > LF_TENSOR_RANK_MAX)
         return lf_fail(err, LF_E_FORMAT, "%s: tensor %s: rank %zu, at most %d", t->file, t->name,
                        json_array_size(shape), LF_TENSOR_RANK_MAX);
@@ -178,11 +179,13 @@ static enum lf_status check_metadata(const json_t *metadata, const char *file,
                                      struct lf_error *err) {
     const char *key;
     json_t *value;
+    char shown[LF_SHOWN_BYTES];
     if (!json_is_object(metadata))
         return lf_fail(err, LF_E_FORMAT, "%s: __metadata__ must be an object of strings", file);
     json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
         if (!json_is_string(value))
-            return lf_fail(err, LF_E_FORMAT, "%s: __metadata__.%.64s must be a string", file, key);
+            return lf_fail(err, LF_E_FORMAT, "%s: __metadata__.%s must be a string", file,
+                           lf_fields_shown(shown, key));
     }
     return LF_OK;
 }

@@ -12,15 +12,21 @@ static enum lf_status check_file_name(const char *name, const char *tensor, cons
                                       struct lf_error *err) {
     static const char suffix[] = ".safetensors";
     size_t len = strlen(name), tail = sizeof suffix - 1;
+    char shown[LF_SHOWN_BYTES];
     if (strchr(name, '/') || strchr(name, '\\'))
         return lf_fail(err, LF_E_FORMAT,
                        "%s: weight_map places tensor %.200s in a path, not a plain file name",
                        origin, tensor);
     if (len <= tail || len > FILE_NAME_MAX || strcmp(name + len - tail, suffix) != 0)
         return lf_fail(err, LF_E_FORMAT,
-                       "%s: weight_map places tensor %.200s in %.64s, which is not NAME%s of at "
+                       "%s: weight_map places tensor %.200s in %s, which is not NAME%s of at "
                        "most %d bytes",
-                       origin, tensor, name, suffix, FILE_NAME_MAX);
+                       origin, tensor, lf_fields_shown(shown, name), suffix, FILE_NAME_MAX);
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F)
+            return lf_fail(err, LF_E_FORMAT,
+                           "%s: weight_map places tensor %.200s in %s, with control characters",
+                           origin, tensor, lf_fields_shown(shown, name));
     return LF_OK;
 }
 

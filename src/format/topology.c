@@ -142,13 +142,15 @@ static enum lf_status read_fixed(const struct lf_fields *text, struct lf_error *
     for (size_t f = 0; f < sizeof fixed_fields / sizeof *fixed_fields; f++) {
         const struct fixed_field *field = &fixed_fields[f];
         const char *found;
+        char shown[LF_SHOWN_BYTES];
         bool truth;
         if (field->text) {
             LF_TRY(lf_fields_text(text, field->name, &found, err));
             if (strcmp(found, field->text) != 0)
                 return lf_fail(err, LF_E_UNSUPPORTED,
-                               "%s: %s%s %.64s is not supported, only %s", text->origin,
-                               text->prefix, field->name, found, field->text);
+                               "%s: %s%s %s is not supported, only %s",
+                               text->origin, text->prefix, field->name,
+                               lf_fields_shown(shown, found), field->text);
         } else {
             LF_TRY(lf_fields_bool(text, field->name, &truth, err));
             if (truth != field->truth)
@@ -179,14 +181,15 @@ static enum lf_status read_scaling(struct lf_rope_scaling *scaling, const struct
                                    struct lf_error *err) {
     struct lf_fields rope = {.origin = text->origin, .prefix = "text_config.rope_scaling."};
     const char *type;
+    char shown[LF_SHOWN_BYTES];
     if (!lf_fields_optional(text, "rope_scaling"))
         return LF_OK;
     LF_TRY(lf_fields_object(text, "rope_scaling", &rope.object, err));
     LF_TRY(lf_fields_text(&rope, "rope_type", &type, err));
     if (strcmp(type, "yarn") != 0)
         return lf_fail(err, LF_E_UNSUPPORTED,
-                       "%s: text_config.rope_scaling.rope_type %.64s is not supported, only yarn",
-                       text->origin, type);
+                       "%s: text_config.rope_scaling.rope_type %s is not supported, only yarn",
+                       text->origin, lf_fields_shown(shown, type));
     LF_TRY(read_positive(&rope, "factor", &scaling->factor, err));
     LF_TRY(read_positive(&rope, "beta_fast", &scaling->beta_fast, err));
     LF_TRY(read_positive(&rope, "beta_slow", &scaling->beta_slow, err));
@@ -228,6 +231,7 @@ static enum lf_status read_quantization(struct lf_topology *t, const struct lf_f
     struct lf_fields quant = {.origin = root->origin, .prefix = "quantization_config."};
     struct lf_quantization *q = &t->quantization;
     const char *text;
+    char shown[LF_SHOWN_BYTES];
     if (lf_fields_optional(root, "quantization"))
         return lf_fail(err, LF_E_UNSUPPORTED,
                        "%s: a quantization object marks an MLX conversion, which is not "
@@ -240,9 +244,9 @@ static enum lf_status read_quantization(struct lf_topology *t, const struct lf_f
     q->exl3 = strcmp(text, "exl3") == 0;
     if (!q->exl3 && strcmp(text, "fp8") != 0)
         return lf_fail(err, LF_E_UNSUPPORTED,
-                       "%s: quantization_config.quant_method %.64s is not supported; use the "
+                       "%s: quantization_config.quant_method %s is not supported; use the "
                        "release, deepseek-ai/DeepSeek-V4.1-Flash",
-                       root->origin, text);
+                       root->origin, lf_fields_shown(shown, text));
     t->has_quantization = true;
     // An EXL3 pack describes its other linears in ways of its own; their tensors decide.
     if (q->exl3)
@@ -280,12 +284,13 @@ static enum lf_status read_root(struct lf_topology *t, const struct lf_fields *r
         LF_TRY(read_count(&vision, "num_hidden_layers", 1, LF_LAYERS_MAX, &t->vision_layers, err));
         t->has_vision = true;
     }
+    char shown[LF_SHOWN_BYTES];
     const json_t *list = lf_fields_optional(root, "architectures");
     const char *name = json_string_value(json_array_get(list, 0));
     if (list && (!name || strcmp(name, "DeepseekV41ForCausalLM") != 0))
         return lf_fail(err, LF_E_UNSUPPORTED,
-                       "%s: architectures must be [\"DeepseekV41ForCausalLM\"], found %.64s",
-                       root->origin, name ? name : "something else");
+                       "%s: architectures must be [\"DeepseekV41ForCausalLM\"], found %s",
+                       root->origin, name ? lf_fields_shown(shown, name) : "something else");
     return LF_OK;
 }
 
@@ -293,20 +298,21 @@ static enum lf_status read_config(struct lf_topology *t, const struct lf_fields 
                                   struct lf_error *err) {
     struct lf_fields text = {root->object, root->origin, ""};
     const char *type;
+    char shown[LF_SHOWN_BYTES];
     LF_TRY(lf_fields_text(root, "model_type", &type, err));
     bool text_only = strcmp(type, "deepseek_v41_text") == 0;
     if (!text_only && strcmp(type, "deepseek_v41") != 0)
         return lf_fail(err, LF_E_UNSUPPORTED,
-                       "%s: not a DeepSeek-V4.1 checkpoint: model_type is %.64s", root->origin,
-                       type);
+                       "%s: not a DeepSeek-V4.1 checkpoint: model_type is %s", root->origin,
+                       lf_fields_shown(shown, type));
     if (!text_only) {
         text.prefix = "text_config.";
         LF_TRY(lf_fields_object(root, "text_config", &text.object, err));
         LF_TRY(lf_fields_text(&text, "model_type", &type, err));
         if (strcmp(type, "deepseek_v41_text") != 0)
             return lf_fail(err, LF_E_UNSUPPORTED,
-                           "%s: not a DeepSeek-V4.1 checkpoint: text_config.model_type is %.64s",
-                           root->origin, type);
+                           "%s: not a DeepSeek-V4.1 checkpoint: text_config.model_type is %s",
+                           root->origin, lf_fields_shown(shown, type));
     }
     LF_TRY(read_quantization(t, root, err));
     LF_TRY(read_text(t, &text, err));

@@ -166,7 +166,7 @@ static void does_the_command_name_the_repository(void **state) {
     char command[LF_HUB_COMMAND_BYTES];
     lf_hub_command(command, "/c/models--org--na-me/snapshots/" C1, "m.safetensors");
     assert_string_equal(command, "hf download org/na-me m.safetensors --revision " C1);
-    lf_hub_command(command, "/models/x", NULL);
+    lf_hub_command(command, "/models/x", "a;b.safetensors");
     assert_string_equal(command, "hf download REPOSITORY --local-dir /models/x");
 }
 

@@ -34,6 +34,8 @@ static void is_every_bad_index_refused(void **state) {
         {"{\"weight_map\":{\"a\":\".safetensors\"}}", "is not NAME.safetensors"},
         {"{\"weight_map\":{\"a\":\"x.safetensors.exe\"}}", "is not NAME.safetensors"},
         {"{\"weight_map\":{\"a\":\"x\\u0000.safetensors\"}}", "not JSON"},
+        {"{\"weight_map\":{\"a\":\"x\\n.safetensors\"}}", "control characters"},
+        {"{\"weight_map\":{\"a\":\"x\\n\"}}", "tensor a in x?, which"},
         {"{\"weight_map\":{\"\":\"x.safetensors\"}}", "a tensor name has 0 bytes"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -52,6 +52,7 @@ static const struct mutation {
 } mutations[] = {
     // 1.1 rules 1 and 2, section 9.
     {"model_type", "\"deepseek_v4\"", "not a DeepSeek-V4.1 checkpoint: model_type is deepseek_v4"},
+    {"model_type", "\"a\\nb\"", "model_type is a?b"},
     {"model_type", NULL, "model_type is missing"},
     {"text_config", NULL, "text_config is missing"},
     {"text_config", "[]", "text_config must be an object"},

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len) {
             LF_ASSERT(entry->file < index.files && !strchr(entry->file_name, '/'));
         }
     } else {
-        LF_ASSERT(err.status != LF_OK && err.text[0]);
+        LF_ASSERT(err.status != LF_OK && err.text[0] && !strchr(err.text, '\n'));
     }
     lf_arena_free(&arena);
     return 0;
