@@ -1,5 +1,6 @@
 #include "kernel/act_quant/act_quant.h"
 
+#include <string.h>
 #include "base/error.h"
 #include "device/pool.h"
 #include "kernel/isa.h"
@@ -26,6 +27,10 @@ static void group_qf4e(const uint16_t *x, uint16_t *y) {
 }
 
 static void quantize_group(enum lf_act_format format, const uint16_t *x, uint16_t *y) {
+#if LF_FAULT == 1
+    memmove(y, x, GROUP * sizeof *y); // 1: values pass without rounding
+    return;
+#endif
     if (!isfinite(lf_group_max(x, GROUP)))
         for (uint32_t i = 0; i < GROUP; i++)
             y[i] = 0x7FC0;
