@@ -92,11 +92,34 @@ static void full_windows_that_keep_one_row(void **state) {
         advance(at, LF_WINDOW_MAX, 1);
 }
 
+// lf_model_score gives every row's logits and commits the rows.
+static void scored_rows_have_the_bits_of_one_row_rounds(void **state) {
+    enum { ROWS = 64 };
+    struct lf_error err = LF_ERROR_INIT;
+    uint8_t digest[32];
+    float *logits = malloc(sizeof *logits * ROWS * LF_EXACT_VOCAB);
+    (void)state;
+    assert_non_null(logits);
+    start();
+    for (uint32_t at = 0; at < 3 * ROWS; at += ROWS) {
+        struct lf_chunk chunk = {.rows = ROWS, .pos0 = FIRST + at, .tok = exact.ids + FIRST + at};
+        lf_exact_must(lf_model_score(target, &chunk, logits, &err), &err);
+        for (uint32_t i = 0; i < ROWS; i++)
+            if (memcmp(logits + (size_t)i * LF_EXACT_VOCAB, serial[at + i].logits,
+                       sizeof serial->logits))
+                fail_msg("position %u: the scored logits differ", FIRST + at + i);
+        lf_exact_must(target->ops->digest(target, 0, digest, &err), &err);
+        assert_memory_equal(digest, serial[at + ROWS - 1].digest, sizeof digest);
+    }
+    free(logits);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_of_every_size_and_keep_have_the_bits_of_one_row_rounds),
         cmocka_unit_test(the_same_in_falling_sizes),
         cmocka_unit_test(full_windows_that_keep_one_row),
+        cmocka_unit_test(scored_rows_have_the_bits_of_one_row_rounds),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
