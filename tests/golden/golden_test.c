@@ -46,6 +46,7 @@ static void run_prompt(struct lf_trial *t, const struct options *o, struct lf_lo
         lf_trial_attention(t);
     }
     if (o->ends) {
+        lf_trial_prompt(t);
         struct lf_logit_gap gap = lf_trial_whole(t);
         printf("    %s: mean |logit - f64| %.4f, the reference's %.4f here, %.4f over all rows\n",
                t->g->name, gap.ours, gap.reference, gap.stated);

@@ -21,6 +21,8 @@ void lf_trial_experts(struct lf_trial *t);   // ffn_in to router and ffn_out
 void lf_trial_maps(struct lf_trial *t);      // attn_in to keys and queries, o to attn_out
 void lf_trial_attention(struct lf_trial *t); // every row's attn_in to caches, selection and o
 
+void lf_trial_prompt(struct lf_trial *t);    // the request to prompt_ids
+
 // The distances of one whole pass from the float64 goldens.
 struct lf_logit_gap {
     double ours, reference, stated; // means of |logit - f64.logits|; stated: over all rows
