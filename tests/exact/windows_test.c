@@ -88,7 +88,7 @@ static void the_same_in_falling_sizes(void **state) {
 static void full_windows_that_keep_one_row(void **state) {
     (void)state;
     start();
-    for (uint32_t at = 0; at < 200; at++)
+    for (uint32_t at = 0; at < 80; at++)
         advance(at, LF_WINDOW_MAX, 1);
 }
 
