@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 enum { LF_LAYERS_MAX = 256, LF_LIST_MAX = 64, LF_NGRAM_MAX = 8, LF_STREAMS_MAX = 8 };
+enum { LF_ROPE_DIM_MAX = 2048 };
 
 struct lf_rope_scaling {
     bool present; // absent: compressed layers rotate with compress_rope_theta unscaled

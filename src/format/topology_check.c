@@ -158,6 +158,10 @@ static enum lf_status check_heads(const struct lf_topology *t, const char *origi
                        "%s: text_config.qk_rope_head_dim must be even and at most head_dim %u and "
                        "index_head_dim %u, found %u",
                        origin, t->head_dim, t->index_dim, t->rope_dim);
+    if (t->rope_dim > LF_ROPE_DIM_MAX)
+        return lf_fail(err, LF_E_UNSUPPORTED,
+                       "%s: text_config.qk_rope_head_dim %u is not supported: at most %d", origin,
+                       t->rope_dim, LF_ROPE_DIM_MAX);
     if ((uint64_t)t->heads * t->head_dim % t->o_groups)
         return lf_fail(err, LF_E_VALUE,
                        "%s: text_config.o_groups %u does not divide num_attention_heads x head_dim "

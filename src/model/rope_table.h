@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "format/topology.h"
 
-enum { LF_ROPE_PAIRS_MAX = 1024 };
+enum { LF_ROPE_PAIRS_MAX = LF_ROPE_DIM_MAX / 2 };
 
 struct lf_rope_table {
     uint32_t pairs; // rope_dim / 2

@@ -69,7 +69,7 @@ enum lf_control {
 struct lf_controls {
     int64_t id[LF_CONTROLS]; // -1: the tokenizer lacks it (allowed for task tokens only)
 };
-// eos_id and image_id are the configuration's; a difference is refused.
+// The ids are the configuration's (image_id UINT32_MAX: it has none); a difference is refused.
 LF_CHECKED enum lf_status lf_controls_find(struct lf_controls *out,
                                            const struct lf_tokenizer *tokenizer, uint32_t eos_id,
                                            uint32_t image_id, struct lf_error *err);

@@ -49,6 +49,8 @@ enum lf_status lf_controls_find(struct lf_controls *out, const struct lf_tokeniz
                            control_texts[i]);
     }
     LF_TRY(expect_id(out, LF_CONTROL_EOS, eos_id, "eos_token_id", err));
+    if (image_id == UINT32_MAX)
+        return LF_OK;
     return expect_id(out, LF_CONTROL_IMAGE, image_id, "image_token_id", err);
 }
 

@@ -178,6 +178,22 @@ static void does_every_bad_field_name_itself(void **state) {
     }
 }
 
+// The rotation tables hold so many pairs; a wider rotation needs wider heads first.
+static void is_a_rotation_past_the_tables_refused(void **state) {
+    (void)state;
+    struct lf_topology t;
+    struct lf_error err;
+    json_t *root = load("models/demo/config.json");
+    change(root, T "head_dim", "4096");
+    change(root, T "index_head_dim", "4096");
+    change(root, T "qk_rope_head_dim", "2048");
+    assert_int_equal(parse(&t, root, &err), LF_OK);
+    change(root, T "qk_rope_head_dim", "2050");
+    assert_int_equal(parse(&t, root, &err), LF_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "qk_rope_head_dim 2050"));
+    json_decref(root);
+}
+
 // 2.2: a missing required field; these are the ones that nothing here uses.
 static void does_every_missing_field_name_itself(void **state) {
     (void)state;
@@ -321,6 +337,7 @@ static void is_bad_json_refused_with_its_byte(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_every_bad_field_name_itself),
+        cmocka_unit_test(is_a_rotation_past_the_tables_refused),
         cmocka_unit_test(does_every_missing_field_name_itself),
         cmocka_unit_test(does_the_release_configuration_parse),
         cmocka_unit_test(is_the_hash_that_of_the_file),

@@ -445,6 +445,7 @@ static void controls_that_do_not_fit_the_configuration_are_refused(void **state)
     struct lf_controls controls;
     struct lf_error err = LF_ERROR_INIT;
     assert_int_equal(lf_controls_find(&controls, demo, 1, 2292, &err), LF_OK);
+    assert_int_equal(lf_controls_find(&controls, demo, 1, UINT32_MAX, &err), LF_OK);
     assert_int_equal(lf_controls_find(&controls, demo, 2, 2292, &err), LF_E_VALUE);
     assert_non_null(strstr(err.text, "eos_token_id"));
     err = (struct lf_error)LF_ERROR_INIT;
