@@ -131,7 +131,6 @@ static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n)
 static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct lf_stats *stats,
                         const char *message) {
     struct lf_generation *g = ctx;
-    struct lf_server *server = g->x->server;
     (void)id;
     bool open = lf_reply_in_reasoning(g->reply);
     lf_reply_end(g->reply, why == LF_DONE_LENGTH || why == LF_DONE_WINDOW);
@@ -153,9 +152,9 @@ static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct l
     snprintf(g->heard.message, sizeof g->heard.message, "%s", message ? message : "");
     g->x->in_engine = false;
     lf_exchange_wake(g->x);
-    // From here the watcher may free g with its exchange.
+    // Before the unlock: after it the exchange and a stopping server may be freed.
+    lf_watch_poke(g->x->server);
     pthread_mutex_unlock(&g->x->lock);
-    lf_watch_poke(server);
 }
 
 static enum lf_status check_context(struct lf_generation *g, struct lf_error *err) {

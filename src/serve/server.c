@@ -16,6 +16,8 @@
 
 // Above the head limit of api.md 1, so that a head over it still gets our answer.
 enum { CONNECTION_BYTES = 192 * 1024, HEAD_TIMEOUT_S = 10, SPARE_CONNECTIONS = 32 };
+// What a slow reader leaves unread should wait here, where it is counted, not in the kernel.
+enum { SEND_BUFFER_BYTES = 128 * 1024 };
 
 static void fill_defaults(struct lf_server_options *o) {
     o->host = o->host ? o->host : "127.0.0.1";
@@ -24,6 +26,7 @@ static void fill_defaults(struct lf_server_options *o) {
     o->connections_max = o->connections_max ? o->connections_max : 512;
     o->keep_alive_s = o->keep_alive_s != 0 ? o->keep_alive_s : 5;
     o->slow_reader_s = o->slow_reader_s > 0 ? o->slow_reader_s : 120;
+    o->stream_bytes_max = o->stream_bytes_max ? o->stream_bytes_max : (size_t)1 << 20;
     o->extras_key = o->extras_key ? o->extras_key : "lanefold";
     o->fingerprint = o->fingerprint ? o->fingerprint : "";
     o->backend = o->backend ? o->backend : "";
@@ -86,7 +89,7 @@ static enum lf_status listen_at(struct lf_server *server, int *out, struct lf_er
 static void note_connection(void *closure, struct MHD_Connection *connection, void **context,
                             enum MHD_ConnectionNotificationCode code) {
     struct lf_server *server = closure;
-    int one = 1;
+    int one = 1, room = SEND_BUFFER_BYTES;
     (void)context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         atomic_fetch_sub(&server->connections, 1);
@@ -95,8 +98,10 @@ static void note_connection(void *closure, struct MHD_Connection *connection, vo
     atomic_fetch_add(&server->connections, 1);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (info)
+    if (info) {
         setsockopt(info->connect_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    }
 }
 
 static void daemon_log(void *closure, const char *format, va_list args) LF_PRINTF(2, 0);

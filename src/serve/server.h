@@ -37,6 +37,7 @@ struct lf_server_options {
     uint32_t connections_max;  // 0: 512
     double keep_alive_s;       // silence before a comment; 0: 5, below 0: off
     double slow_reader_s;      // 0: 120
+    size_t stream_bytes_max;   // unread events of a stream that make its reader slow; 0: 1 MiB
     double request_timeout_s;  // 0: none
     bool strict_model, strict_tools, early_headers, clamp_reply, allow_half_close;
 

@@ -11,7 +11,7 @@
 #include "serve/generate.h"
 #include "serve/state.h"
 
-enum { TICK_MS = 100, STREAM_BYTES_MAX = 1 << 20 };
+enum { TICK_MS = 100 };
 
 double lf_clock_s(void) {
     struct timespec now;
@@ -84,7 +84,7 @@ static bool look(struct lf_server *server, struct lf_exchange *x, double now) {
     if (x->in_engine && x->deadline_s > 0 && now >= x->deadline_s)
         x->timed_out = true;
     bool waits = x->in_engine && !x->in_work && g;
-    if (waits && lf_generation_unread_bytes(g) > STREAM_BYTES_MAX && x->streaming &&
+    if (waits && lf_generation_unread_bytes(g) > options->stream_bytes_max && x->streaming &&
         now - x->wrote_s > options->slow_reader_s)
         x->stalled = x->gone = true;
     bool silent = options->keep_alive_s > 0 && now - x->wrote_s >= options->keep_alive_s;

@@ -303,19 +303,20 @@ static void a_reader_that_stops_is_cancelled_and_slows_no_other(void **state) {
     (void)state;
     struct served s;
     struct lf_engine_status status;
-    served_open(&s, &(struct served_plan){.script = script, .repeat = 3000, .context = 70000,
+    served_open(&s, &(struct served_plan){.script = script, .repeat = 6000, .context = 110000,
                                           .slots = 2, .launch_us = 30,
-                                          .options.slow_reader_s = 0.5});
+                                          .options = {.slow_reader_s = 0.5,
+                                                      .stream_bytes_max = 4096}});
     int fd = http_connect(s.url), small = 4096;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     http_request(fd, "POST", PATH, "",
-                 SHORT ",\"stream\":true,\"max_tokens\":60000,"
+                 SHORT ",\"stream\":true,\"max_tokens\":100000,"
                        "\"stream_options\":{\"continuous_usage_stats\":true}}");
     assert_true(http_wait(fd, 2000));
     struct reply other = http_call(s.url, "POST", PATH, "", SHORT ",\"max_tokens\":50}");
     assert_int_equal(other.status, 200);
     http_free(&other);
-    for (int i = 0; i < 10 && !served_wait(&s, 0, 0); i++)
+    for (int i = 0; i < 20 && !served_wait(&s, 0, 0); i++)
         continue;
     lf_engine_status_read(s.engine, &status);
     assert_int_equal(status.finished, 1);
