@@ -96,6 +96,9 @@ static enum MHD_Result send_response(struct lf_exchange *x, struct MHD_Connectio
 static enum MHD_Result send_whole(struct lf_exchange *x, struct MHD_Connection *connection) {
     struct lf_buffer out = x->out;
     x->out = (struct lf_buffer){0};
+    pthread_mutex_lock(&x->lock);
+    x->handed = true;
+    pthread_mutex_unlock(&x->lock);
     if (out.failed || !out.len) {
         lf_buffer_free(&out);
         return send_response(x, connection,
@@ -141,6 +144,7 @@ static ssize_t stream_read(void *closure, uint64_t position, char *data, size_t 
             memcpy(data, x->out.data + x->out_sent, n);
             x->out_sent += n;
             x->wrote_s = lf_clock_s();
+            x->handed = x->ended && x->out_sent == x->out.len;
         }
         bool ended = x->ended, waits = !n && !ended && suspend(x);
         pthread_mutex_unlock(&x->lock);

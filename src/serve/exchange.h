@@ -52,6 +52,7 @@ struct lf_exchange {
     bool ended;     // the stream holds all its bytes
     bool suspended, woken;
     bool gone;       // the client went away
+    bool handed;     // the daemon has the reply's last byte: a hang-up is no disconnect any more
     bool timed_out;  // the request's deadline passed
     bool drained;    // cancelled by the server's stop
     bool stalled;    // cancelled because its reader was too slow

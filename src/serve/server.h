@@ -39,6 +39,7 @@ struct lf_server_options {
     double slow_reader_s;      // 0: 120
     size_t stream_bytes_max;   // unread events of a stream that make its reader slow; 0: 1 MiB
     double request_timeout_s;  // 0: none
+    bool drafts; // the engine drafts; replies say so
     bool strict_model, strict_tools, early_headers, clamp_reply, allow_half_close;
 
     enum lf_reasoning_field reasoning_field;

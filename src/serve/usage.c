@@ -99,8 +99,8 @@ void lf_extras_print(const struct lf_generation *g, struct lf_buffer *out) {
     lf_buffer_printf(out,
                      "\"draft\":%s,\"rounds\":%u,\"drafted\":%u,\"accepted\":%u,"
                      "\"plain_rounds\":%u,\"min_rows\":%u,",
-                     g->params.draft ? "true" : "false", s->rounds, s->drafted, s->accepted,
-                     s->plain_rounds, s->min_rows);
+                     options->drafts && g->params.draft ? "true" : "false", s->rounds,
+                     s->drafted, s->accepted, s->plain_rounds, s->min_rows);
     lf_buffer_printf(out,
                      "\"queue_seconds\":%.6f,\"prefill_seconds\":%.6f,"
                      "\"time_to_first_token\":%.6f,\"decode_seconds\":%.6f,"

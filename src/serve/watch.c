@@ -164,7 +164,8 @@ static bool pass(struct lf_server *server, struct watched *w) {
         if (look(server, x, now))
             lf_engine_cancel(server->engine, x->id);
         pthread_mutex_lock(&x->lock);
-        if (x->connection && !x->gone && !watched_add(w, x->fd, events, x->id))
+        if (x->connection && !x->gone && !x->handed &&
+            !watched_add(w, x->fd, events, x->id))
             lf_log(LF_LOG_WARN, "no memory to watch the connection of %s", x->request_id);
         pthread_mutex_unlock(&x->lock);
     }
@@ -185,7 +186,7 @@ static void hang_up(struct lf_server *server, uint64_t id) {
         if (x->id != id)
             continue;
         pthread_mutex_lock(&x->lock);
-        x->gone = true;
+        x->gone = x->gone || !x->handed;
         pthread_mutex_unlock(&x->lock);
     }
     pthread_mutex_unlock(&server->live_lock);

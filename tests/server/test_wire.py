@@ -76,6 +76,21 @@ def hang_ups(c, server):
         c.check(f"the slot is free after {name}", reply[0] == 200 and time.time() - start < 10)
 
 
+def closing_after_the_reply(c, server):
+    """A client that closes once it has its reply was answered, not lost."""
+    before, asked = count_499(server), 20
+    for i in range(asked):
+        body = {"prompt": "Hi", "max_tokens": 2, "stream": i % 2 == 1}
+        link = server.send_raw("/v1/completions", body)
+        data = b""
+        while b"[DONE]" not in data and b'"lanefold":{' not in data:
+            data += link.recv(65536)
+        link.close()
+    server.post("/v1/completions", {"prompt": "Hi", "max_tokens": 1})
+    time.sleep(0.5)
+    c.check("a close after the reply is no 499", count_499(server) == before)
+
+
 def hang_up_queued(c, server):
     """Needs a server with one slot: the second request waits."""
     before = count_499(server)
@@ -173,5 +188,6 @@ def nothing_private_in_the_log(c, server):
 
 
 FAST = [malformed_bodies, body_over_the_limit, chunked_body, keep_alive_connection, hang_ups,
+        closing_after_the_reply,
         health_answers_fast, same_alone_and_together, nothing_private_in_the_log]
 ONE_SLOT = [hang_up_queued, full_queue]
