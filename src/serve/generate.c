@@ -25,7 +25,6 @@ enum lf_status lf_generation_new(struct lf_generation **out, struct lf_exchange 
         return lf_fail(err, LF_E_MEM, "no memory for the request");
     g->x = x;
     g->voice = voice;
-    g->stop_hit = -1;
     g->parallel_calls = g->include_reasoning = true;
     g->created_s = (int64_t)time(NULL);
     lf_id_make(g->reply_id, sizeof g->reply_id, voice->id_prefix);
@@ -80,8 +79,7 @@ static int hear_id(struct lf_generation *g, uint32_t id) {
     bool known = id < lf_tokenizer_size(tokenizer);
     if (!known || (g->plain && lf_tokenizer_is_added(tokenizer, id)))
         return 0;
-    g->stop_hit = lf_reply_push(g->reply, id);
-    return g->stop_hit >= 0;
+    return lf_reply_push(g->reply, id) >= 0;
 }
 
 static int on_stop(void *ctx, uint32_t id) {
@@ -134,10 +132,13 @@ static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct l
     (void)id;
     bool open = lf_reply_in_reasoning(g->reply);
     lf_reply_end(g->reply, why == LF_DONE_LENGTH || why == LF_DONE_WINDOW);
-    if (g->stop_hit >= 0 && g->params.include_stop) {
-        const char *stop = g->params.stop[g->stop_hit];
-        struct lf_reply_event event = {LF_REPLY_CONTENT, 0, stop, strlen(stop), "", true};
-        on_piece(g, &event);
+    // A tail that was held back as possible markup may have completed a stop string.
+    bool cut = why == LF_DONE_LENGTH || why == LF_DONE_WINDOW;
+    if (cut && lf_reply_stopped(g->reply) >= 0)
+        why = LF_DONE_STOP_STRING;
+    if (lf_reply_failed(g->reply)) {
+        why = LF_DONE_FAILED;
+        message = "no memory for the reply's text";
     }
     uint32_t calls = lf_reply_calls(g->reply), reasoning = lf_reply_reasoning_tokens(g->reply);
     pthread_mutex_lock(&g->x->lock);
@@ -226,6 +227,7 @@ enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err
                                        .in_reasoning = g->in_reasoning,
                                        .parallel_calls = g->parallel_calls,
                                        .stop_in_reasoning = params->stop_in_reasoning,
+                                       .include_stop = params->include_stop,
                                        .stop = params->stop,
                                        .n_stops = params->n_stops};
     if (g->prompt.failed)

@@ -62,7 +62,6 @@ struct lf_generation {
     struct lf_reply *reply;
     struct lf_ids ids; // the HTTP thread reads them once done
     size_t pushed;     // ids the parser has seen
-    int stop_hit;      // number of the stop string, -1
 
     struct lf_heard heard;
 
