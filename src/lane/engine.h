@@ -31,7 +31,9 @@ struct lf_stats {
 struct lf_sink {
     void (*admitted)(void *ctx, uint64_t id); // the request left the line for a slot
     void (*prefilled)(void *ctx, uint64_t id, uint32_t cached_tokens);
-    void (*tokens)(void *ctx, uint64_t id, const uint32_t *token, uint32_t n);
+    // rows: their log-probabilities, or NULL where the request did not ask.
+    void (*tokens)(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
+                   const struct lf_logprob_row *rows);
     // Exactly once for every accepted submit. message: for LF_DONE_FAILED, else "".
     void (*finished)(void *ctx, uint64_t id, enum lf_done why, const struct lf_stats *stats,
                      const char *message);
@@ -48,6 +50,14 @@ struct lf_request {
     lf_stop_fn *stop; // or NULL
     void *stop_ctx;
     bool background;
+    bool no_drafts;        // windows of one row
+    bool no_cache;         // neither read nor write the prompt cache
+    bool want_logprobs;
+    uint32_t top_logprobs; // alternatives a token, at most LF_LOGPROBS_MAX
+    uint32_t history_len;  // rows before the generation prompt, 0: unknown
+    uint32_t rewind_len;   // rows before the latest user message, 0: none
+    const uint32_t *shared; // ends of shared blocks (system text, tools)
+    uint32_t n_shared;
 };
 
 struct lf_engine_status {

@@ -47,7 +47,7 @@ static void commit(struct lf_stream *s, uint32_t id) {
     s->pending = id;
     int stopped = s->request.stop ? s->request.stop(s->request.stop_ctx, id) : 0;
     if (s->sink.tokens)
-        s->sink.tokens(s->ctx, s->id, &id, 1);
+        s->sink.tokens(s->ctx, s->id, &id, 1, NULL);
     if (is_end(&s->request, id))
         end_stream(s, LF_DONE_EOS, "");
     else if (stopped)

@@ -12,6 +12,16 @@ struct lf_bound {
     bool logits;
 };
 
+enum { LF_LOGPROBS_MAX = 20, LF_DRAFTS_MAX = 15 };
+
+// Log-probabilities of one drawn row at temperature 1, before any filter (engine.md S-20).
+struct lf_logprob_row {
+    float drawn; // of the drawn token
+    uint32_t n;  // alternatives, best first in the order of S-4
+    uint32_t id[LF_LOGPROBS_MAX];
+    float value[LF_LOGPROBS_MAX];
+};
+
 // The rows one slot sends into a decode launch: tok[0] is the pending token, the rest are drafts.
 struct lf_window {
     uint32_t slot;
@@ -20,7 +30,25 @@ struct lf_window {
     const uint32_t *tok;       // [rows]
     const struct lf_sampling *rule; // row i draws at position pos0 + i + 1
     const uint32_t *mask;      // [rows][ceil(vocab/32)] allowed ids, or NULL
+    uint32_t top_logprobs;     // alternatives a row, at most LF_LOGPROBS_MAX
+    struct lf_logprob_row *logprobs; // [rows] filled in; NULL: not wanted
 };
+
+// What a draft pass is asked for one stream; the pending token sits at the slot's length.
+struct lf_draft_ask {
+    uint32_t slot, pending;
+    const struct lf_sampling *rule;
+};
+
+struct lf_draft {
+    uint32_t n;
+    uint32_t tok[LF_DRAFTS_MAX];
+    float confidence[LF_DRAFTS_MAX]; // raw logit that the draft is kept if those before it were
+};
+
+// A saved state of one exact prefix; opaque to lane/, its pages shared by reference.
+struct lf_saved;
+enum { LF_SAVE_STATE = 1, LF_SAVE_LOGITS = 2 };
 
 // One prompt chunk of one slot.
 struct lf_chunk {
@@ -59,8 +87,28 @@ struct lf_target_ops {
     // Canonical state hash of engine.md 9.3.
     enum lf_status (*digest)(struct lf_target *t, uint32_t slot, uint8_t out[32],
                              struct lf_error *err);
+    // Bytes that a save of the first at rows would hold by itself; what: LF_SAVE_* bits.
+    uint64_t (*save_bytes)(struct lf_target *t, uint64_t at, uint32_t what);
+    // at is the slot's length and a boundary.
+    enum lf_status (*save)(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what,
+                           struct lf_saved **out, struct lf_error *err);
+    enum lf_status (*restore)(struct lf_target *t, uint32_t slot, const struct lf_saved *saved,
+                              struct lf_error *err);
+    void (*drop)(struct lf_target *t, struct lf_saved *saved);
     void (*close)(struct lf_target *t);
 };
+
+// The drafter of a target, called between keeps and verifies only (engine.md L-7).
+struct lf_drafter_ops {
+    // Taps of the rows kept since the last call into the slots' draft rings.
+    enum lf_status (*ingest)(struct lf_target *t, const uint32_t *slot, uint32_t n,
+                             struct lf_error *err);
+    // One batched pass for n slots (D-4).
+    enum lf_status (*propose)(struct lf_target *t, const struct lf_draft_ask *ask, uint32_t n,
+                              struct lf_draft *out, struct lf_error *err);
+};
+
 struct lf_target {
     const struct lf_target_ops *ops;
+    const struct lf_drafter_ops *drafter; // NULL: none
 };

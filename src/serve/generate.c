@@ -112,10 +112,12 @@ static void on_prefilled(void *ctx, uint64_t id, uint32_t cached_tokens) {
     pthread_mutex_unlock(&g->x->lock);
 }
 
-static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n) {
+static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
+                      const struct lf_logprob_row *rows) {
     struct lf_generation *g = ctx;
     (void)id;
     (void)token;
+    (void)rows;
     uint32_t reasoning = lf_reply_reasoning_tokens(g->reply);
     pthread_mutex_lock(&g->x->lock);
     g->heard.admitted = true;
@@ -246,7 +248,9 @@ enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err
                                  .sampling = params->sampling,
                                  .stop = on_stop,
                                  .stop_ctx = g,
-                                 .background = params->background};
+                                 .background = params->background,
+                                 .no_drafts = !params->draft,
+                                 .no_cache = !params->cache_prompt};
     uint32_t *ends = NULL;
     LF_TRY(fill_ends(g, &ends, &request.n_eos, err));
     request.eos = ends;

@@ -44,9 +44,11 @@ static void on_prefilled(void *ctx, uint64_t id, uint32_t cached) {
     pthread_mutex_unlock(&h->lock);
 }
 
-static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n) {
+static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
+                      const struct lf_logprob_row *rows) {
     struct heard *h = ctx;
     (void)id;
+    (void)rows;
     pthread_mutex_lock(&h->lock);
     lf_ids_add_all(&h->ids, token, n);
     pthread_cond_signal(&h->changed);
