@@ -225,14 +225,26 @@ static enum lf_status keep_names(struct lf_generation *g, const struct lf_chat *
     return LF_OK;
 }
 
+// The first image part names itself: prompts.md 10 without a tower.
+static enum lf_status refuse_images(const struct lf_chat *chat, struct lf_error *err) {
+    for (size_t i = 0; i < chat->n_messages; i++)
+        for (size_t j = 0; j < chat->message[i].n_parts; j++) {
+            char place[64];
+            if (chat->message[i].part[j].kind != LF_PART_IMAGE)
+                continue;
+            snprintf(place, sizeof place, "messages[%zu].content[%zu]", i, j);
+            return lf_fail_param(err, LF_E_UNSUPPORTED, place, "this server runs without images");
+        }
+    return LF_OK;
+}
+
 static enum lf_status render(struct lf_generation *g, const struct lf_chat *chat,
                              struct lf_error *err) {
     struct lf_server *server = g->x->server;
     struct lf_prompt prompt = {0};
     enum lf_status status = lf_prompt_render(&prompt, chat, err);
-    if (status == LF_OK && prompt.n_images)
-        status = lf_fail_param(err, LF_E_UNSUPPORTED, "messages",
-                               "this server runs without images");
+    if (status == LF_OK)
+        status = refuse_images(chat, err);
     if (status == LF_OK)
         status = lf_prompt_encode(&prompt, server->tokenizer, server->controls, &g->prompt, err);
     g->thinking = chat->thinking;

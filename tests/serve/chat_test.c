@@ -221,6 +221,8 @@ static void an_image_is_refused_without_a_tower(void **state) {
                         "\"image_url\":{\"url\":\"data:image/png;base64,AAAA\"}}]}]}",
                         400);
     assert_non_null(strstr(text_at(json_object_get(json, "error"), "message"), "images"));
+    assert_string_equal(text_at(json_object_get(json, "error"), "param"),
+                        "messages[0].content[0]");
     json_decref(json);
     served_close(&s);
 }
