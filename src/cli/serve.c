@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "cli/session.h"
+#include "commit.h"
 #include "serve/server.h"
 
 struct serve_flags {
@@ -14,7 +15,8 @@ struct serve_flags {
     uint64_t port, queue, max_tokens, top_k, seed_salt, body_bytes, connections;
     double queue_timeout_s, temperature, top_p, min_p, drain_s, slow_reader_s, request_timeout_s;
     double keepalive_s;
-    bool thinking, strict_model, early_headers, clamp_reply, no_extras, half_close, help;
+    bool thinking, strict_tools, strict_model, early_headers, clamp_reply, no_extras;
+    bool half_close, help;
 };
 
 // Sampling defaults: the operator's flag, else the checkpoint's generation config (engine.md S-15).
@@ -39,6 +41,29 @@ static enum lf_status set_names(struct lf_server_options *o, const struct serve_
         o->reasoning_field = LF_REASONING_PLAIN;
     else if (!strcmp(f->reasoning_field, "both"))
         o->reasoning_field = LF_REASONING_BOTH;
+    return LF_OK;
+}
+
+// LANEFOLD_API_KEY holds keys separated by commas; they are cut apart in memory.
+static enum lf_status add_environment_keys(struct lf_flag_list *keys, char *memory, size_t bytes,
+                                           struct lf_error *err) {
+    const char *value = lf_environment("LANEFOLD_API_KEY");
+    size_t len = value ? strlen(value) : 0;
+    if (len >= bytes)
+        return lf_fail(err, LF_E_USAGE, "LANEFOLD_API_KEY has %zu bytes: expected below %zu", len,
+                       bytes);
+    memcpy(memory, value ? value : "", len + 1);
+    for (char *key = memory, *next; key && *key; key = next) {
+        next = strchr(key, ',');
+        if (next)
+            *next++ = 0;
+        if (!*key)
+            continue;
+        if (keys->n == LF_FLAG_LIST_MAX)
+            return lf_fail(err, LF_E_USAGE, "LANEFOLD_API_KEY and --api-key name more than %d keys",
+                           LF_FLAG_LIST_MAX);
+        keys->value[keys->n++] = key;
+    }
     return LF_OK;
 }
 
@@ -103,9 +128,8 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
                        n);
         return LF_OK;
     }
-    const char *key = lf_environment("LANEFOLD_API_KEY");
-    if (key && f.api_key.n < LF_FLAG_LIST_MAX)
-        f.api_key.value[f.api_key.n++] = key;
+    char environment_keys[4096];
+    LF_TRY(add_environment_keys(&f.api_key, environment_keys, sizeof environment_keys, err));
     lf_log_setup(LF_LOG_INFO, !strcmp(f.log, "json"));
     struct lf_server_options o = {
         .host = f.host, .port = (uint16_t)f.port, .alias = f.alias.value, .n_aliases = f.alias.n,
@@ -118,7 +142,7 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
         .request_timeout_s = f.request_timeout_s, .strict_model = f.strict_model,
         .early_headers = f.early_headers, .clamp_reply = f.clamp_reply,
         .allow_half_close = f.half_close, .no_extras = f.no_extras, .extras_key = f.extras_key,
-        .backend = "cpu",
+        .backend = "cpu", .commit = LF_COMMIT, .strict_tools = f.strict_tools,
     };
     enum lf_status status = set_names(&o, &f, err);
     if (status == LF_OK)

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 root, binary = os.environ["LF_SOURCE_ROOT"], os.environ["LF_BINARY"]
 demo = f"{root}/models/demo"
@@ -126,6 +128,24 @@ def check_score():
         refused("score of a folder", 1, "not a regular file", "score", folder)
 
 
+def check_keys():
+    environment = dict(os.environ, LANEFOLD_API_KEY="first,second")
+    server = subprocess.Popen([binary, "serve", "--port", "0"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, env=environment)
+    url = server.stdout.readline().split()[-1]
+    for key, status in (("first", 200), ("second", 200), ("first,second", 401), (None, 401)):
+        request = urllib.request.Request(url + "/v1/models")
+        if key:
+            request.add_header("Authorization", "Bearer " + key)
+        try:
+            got = urllib.request.urlopen(request).status
+        except urllib.error.HTTPError as error:
+            got = error.code
+        check(got == status, f"key {key} of LANEFOLD_API_KEY gives {status}")
+    server.terminate()
+    check(server.wait(30) == 0, "serve ends with 0 on SIGTERM")
+
+
 def check_info():
     result = run("info", "--json")
     info = json.loads(result.stdout)
@@ -144,7 +164,8 @@ def check_info():
         refused("no tokenizer", 1, "tokenizer.json", "run", model, "-p", "x")
 
 
-for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_info):
+for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_keys,
+             check_info):
     part()
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)
