@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/sha256.h"
+#include "model/page.h"
 
 static uint32_t power_of_two(uint32_t least) {
     uint32_t n = 1;
@@ -72,13 +73,13 @@ enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape
         return lf_fail(err, LF_E_MEM, "out of memory for a slot of %llu positions",
                        (unsigned long long)shape->context);
     }
-    lf_state_reset(state);
+    lf_state_reset(state, shape);
     return LF_OK;
 }
 
 static void paged_free(struct lf_paged *paged, uint32_t pages) {
     for (uint32_t i = 0; paged->page && i < pages; i++)
-        free(paged->page[i]);
+        lf_page_release(paged->page[i]);
     free(paged->page);
 }
 
@@ -108,9 +109,9 @@ static bool source_grow(struct lf_state *state, const struct lf_state_shape *sha
                         uint64_t pages) {
     for (uint64_t i = 0; i < pages; i++) {
         if (!state->entry[s].page[i])
-            state->entry[s].page[i] = calloc(LF_PAGE_ROWS, shape->entry_bytes);
+            state->entry[s].page[i] = lf_page_new(shape->entry_bytes);
         if (!state->key[s].page[i])
-            state->key[s].page[i] = calloc(LF_PAGE_ROWS, shape->key_bytes);
+            state->key[s].page[i] = lf_page_new(shape->key_bytes);
         if (!state->entry[s].page[i] || !state->key[s].page[i])
             return false;
     }
@@ -135,7 +136,24 @@ enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape
     return LF_OK;
 }
 
-void lf_state_reset(struct lf_state *state) {
+// Lets shared pages go; true when there were any. They are the first ones of a list.
+static bool shared_free(struct lf_paged *paged, uint32_t pages) {
+    uint32_t n = 0;
+    for (; n < pages && paged->page[n] && lf_page_shared(paged->page[n]); n++) {
+        lf_page_release(paged->page[n]);
+        paged->page[n] = NULL;
+    }
+    return n > 0;
+}
+
+void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape) {
+    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++) {
+        bool entries = shared_free(&state->entry[s], shape->pages_max);
+        bool keys = shared_free(&state->key[s], shape->pages_max);
+        // Holes at the start of a list leave no storage; grow fills them.
+        if (entries || keys)
+            state->grown = 0;
+    }
     state->length = 0;
     state->complete = true;
     state->logits_ready = false;

@@ -43,7 +43,8 @@ void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape);
 // Makes storage for positions; storage already there stays (L-42).
 LF_CHECKED enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape *shape,
                                         uint64_t positions, struct lf_error *err);
-void lf_state_reset(struct lf_state *state);
+// Length 0; pages that saved states share go, and grown falls to what is left.
+void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape);
 // SHA-256 over what rows from length on can read, in a fixed order (engine.md 9.3).
 void lf_state_digest(const struct lf_state *state, const struct lf_state_shape *shape,
                      uint8_t out[32]);

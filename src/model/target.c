@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include "model/saved.h"
 #include "model/v41.h"
 
 static struct lf_v41 *model_of(struct lf_target *t) {
@@ -231,7 +232,7 @@ static enum lf_status grow(struct lf_target *target, uint32_t slot, uint64_t pos
 static enum lf_status reset(struct lf_target *target, uint32_t slot, struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
     LF_TRY(check_slot(m, slot, err));
-    lf_state_reset(&m->state[slot]);
+    lf_state_reset(&m->state[slot], &m->shape);
     return LF_OK;
 }
 
@@ -247,7 +248,9 @@ static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t ou
 
 const struct lf_target_ops lf_model_target_ops = {
     .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
-    .grow = grow, .reset = reset, .digest = digest, .close = lf_model_close,
+    .grow = grow, .reset = reset, .digest = digest, .save_bytes = lf_model_save_bytes,
+    .save_need = lf_model_save_need, .saved_total = lf_model_saved_total, .save = lf_model_save,
+    .restore = lf_model_restore, .drop = lf_model_drop, .close = lf_model_close,
 };
 
 const float *lf_model_logits(struct lf_target *target, uint32_t slot, uint32_t row) {

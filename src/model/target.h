@@ -48,7 +48,8 @@ struct lf_draft {
 
 // A saved state of one exact prefix; opaque to lane/, its pages shared by reference.
 struct lf_saved;
-enum { LF_SAVE_STATE = 1, LF_SAVE_LOGITS = 2 };
+// LF_SAVE_PAGES, in save_bytes alone: the part of LF_SAVE_STATE that longer saves share.
+enum { LF_SAVE_STATE = 1, LF_SAVE_LOGITS = 2, LF_SAVE_PAGES = 4 };
 
 // One prompt chunk of one slot.
 struct lf_chunk {
@@ -89,9 +90,14 @@ struct lf_target_ops {
                              struct lf_error *err);
     // Bytes that a save of the first at rows would hold by itself; what: LF_SAVE_* bits.
     uint64_t (*save_bytes)(struct lf_target *t, uint64_t at, uint32_t what);
+    // Bytes it would add to saved_total; at is at most the slot's length.
+    uint64_t (*save_need)(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what);
+    // All saved states together, pages that several share counted once.
+    uint64_t (*saved_total)(struct lf_target *t);
     // at is the slot's length and a boundary.
     enum lf_status (*save)(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what,
                            struct lf_saved **out, struct lf_error *err);
+    // The slot starts over first: after LF_E_MEM its length is 0. Logits alone need its length.
     enum lf_status (*restore)(struct lf_target *t, uint32_t slot, const struct lf_saved *saved,
                               struct lf_error *err);
     void (*drop)(struct lf_target *t, struct lf_saved *saved);

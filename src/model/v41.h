@@ -26,6 +26,7 @@ struct lf_v41 {
     bool no_cone;
     struct lf_state_shape shape;
     struct lf_state *state; // [slots]
+    uint64_t saved_bytes;   // all saved states together, each page once
     struct lf_paged *lane_entry, *lane_key; // [slots], of the source at hand
     uint8_t **lane_ring;    // [slots], of the layer at hand
     struct lf_work work;

@@ -1,0 +1,14 @@
+// Saved states of exact prefixes: whole pages by reference, the rest copied (engine.md 12).
+#pragma once
+#include "model/target.h"
+
+// The target's side of save_bytes .. drop; see model/target.h.
+uint64_t lf_model_save_bytes(struct lf_target *target, uint64_t at, uint32_t what);
+uint64_t lf_model_save_need(struct lf_target *target, uint32_t slot, uint64_t at, uint32_t what);
+uint64_t lf_model_saved_total(struct lf_target *target);
+LF_CHECKED enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t at,
+                                        uint32_t what, struct lf_saved **out,
+                                        struct lf_error *err);
+LF_CHECKED enum lf_status lf_model_restore(struct lf_target *target, uint32_t slot,
+                                           const struct lf_saved *saved, struct lf_error *err);
+void lf_model_drop(struct lf_target *target, struct lf_saved *saved);

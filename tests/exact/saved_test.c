@@ -1,0 +1,319 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include "exact.h"
+
+enum { SLOTS = 3, MORE = 45, FAR = 300 };
+
+static struct lf_exact exact;
+static struct lf_target *target;
+static const struct lf_target_ops *ops;
+// Around the window (32), the budgets (64), pairs, and pages of ratio 1 and 2 (128, 256).
+static const uint32_t lengths[] = {1,   2,   3,   31,  32,  33,  63,  64,  65,  126, 127, 128,
+                                   129, 130, 131, 255, 256, 257, 258, 259, 511, 512, 513, 600};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+static int open_all(void **state) {
+    (void)state;
+    lf_exact_open(&exact);
+    target = lf_exact_target(&exact, &(struct lf_model_options){.slots = SLOTS});
+    ops = target->ops;
+    return 0;
+}
+
+static int close_all(void **state) {
+    (void)state;
+    target->ops->close(target);
+    lf_exact_close(&exact);
+    return 0;
+}
+
+// Every test leaves no saved state behind.
+static int nothing_saved(void **state) {
+    (void)state;
+    return ops->saved_total(target) != 0;
+}
+
+static struct lf_saved *save(uint32_t slot, uint64_t at, uint32_t what) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_saved *saved;
+    uint64_t before = ops->saved_total(target), need = ops->save_need(target, slot, at, what);
+    lf_exact_must(ops->save(target, slot, at, what, &saved, &err), &err);
+    assert_int_equal(ops->saved_total(target) - before, need);
+    return saved;
+}
+
+static void restore(uint32_t slot, const struct lf_saved *saved) {
+    struct lf_error err = LF_ERROR_INIT;
+    lf_exact_must(ops->restore(target, slot, saved, &err), &err);
+    lf_exact_must(ops->grow(target, slot, LF_EXACT_CONTEXT, &err), &err);
+}
+
+static void read_digest(uint32_t slot, uint8_t digest[32]) {
+    struct lf_error err = LF_ERROR_INIT;
+    lf_exact_must(ops->digest(target, slot, digest, &err), &err);
+}
+
+// Prefills from a length on, in chunks of at most cut rows, to a boundary with logits.
+static void go_on(uint32_t slot, const uint32_t *ids, uint32_t from, uint32_t to, uint32_t cut) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_bound end = {.at = to, .logits = true};
+    for (uint32_t at = from, n; at < to; at += n) {
+        n = to - at < cut ? to - at : cut;
+        struct lf_chunk chunk = {.slot = slot, .rows = n, .pos0 = at, .tok = ids + at,
+                                 .plan = &end, .n_plan = 1};
+        lf_exact_must(ops->prefill(target, &chunk, 1, &err), &err);
+    }
+}
+
+// A pass over the first rows as on a new server; slots that shared pages get new ones.
+static void fresh(uint32_t slot, const uint32_t *ids, uint32_t rows, const struct lf_bound *plan,
+                  uint32_t n_plan) {
+    struct lf_error err = LF_ERROR_INIT;
+    lf_exact_must(ops->reset(target, slot, &err), &err);
+    lf_exact_must(ops->grow(target, slot, LF_EXACT_CONTEXT, &err), &err);
+    lf_exact_prefill(target, slot, ids, rows, (struct lf_cut){.rows = rows}, plan, n_plan);
+}
+
+static void same_as_fresh(const char *what, uint32_t slot, const uint32_t *ids, uint32_t rows) {
+    static struct lf_outcome got, want;
+    lf_outcome_read(target, slot, &got);
+    fresh(2, ids, rows, NULL, 0);
+    lf_outcome_read(target, 2, &want);
+    lf_outcome_same(what, &got, &want);
+}
+
+// engine.md X-1, C-14
+static void a_resumed_prompt_has_the_bits_of_a_fresh_one_at_every_length(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < LENGTHS; i++) {
+        uint32_t at = lengths[i], to = at + MORE;
+        uint8_t saved_digest[32], digest[32];
+        char what[64];
+        struct lf_bound mark = {.at = at};
+        fresh(0, exact.ids, at, &mark, 1);
+        read_digest(0, saved_digest);
+        struct lf_saved *saved = save(0, at, LF_SAVE_STATE);
+        // The slot's next user writes over all that is not shared.
+        fresh(0, exact.ids + FAR, at, NULL, 0);
+        restore(1, saved);
+        read_digest(1, digest);
+        assert_memory_equal(digest, saved_digest, sizeof digest);
+        go_on(1, exact.ids, at, to, i % 2 ? MORE : 7);
+        snprintf(what, sizeof what, "%u rows resumed, %u in all", at, to);
+        same_as_fresh(what, 1, exact.ids, to);
+        ops->drop(target, saved);
+    }
+}
+
+// engine.md L-18a: the cone ran for every mark of the pass
+static void every_mark_of_one_pass_resumes_like_a_fresh_prompt(void **state) {
+    static const struct lf_bound plan[] = {{.at = 64}, {.at = 131}, {.at = 140}, {.at = 288},
+                                           {.at = 410, .logits = true}};
+    enum { MARKS = sizeof plan / sizeof *plan };
+    struct lf_saved *saved[MARKS];
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    lf_exact_must(ops->reset(target, 0, &err), &err);
+    lf_exact_must(ops->grow(target, 0, LF_EXACT_CONTEXT, &err), &err);
+    for (uint32_t i = 0, from = 0; i < MARKS; from = (uint32_t)plan[i++].at) {
+        struct lf_chunk chunk = {.rows = (uint32_t)plan[i].at - from, .pos0 = from,
+                                 .tok = exact.ids + from, .plan = plan, .n_plan = MARKS};
+        lf_exact_must(ops->prefill(target, &chunk, 1, &err), &err);
+        saved[i] = save(0, plan[i].at, LF_SAVE_STATE);
+    }
+    for (uint32_t i = 0; i < MARKS; i++) {
+        uint32_t at = (uint32_t)plan[i].at;
+        restore(1, saved[i]);
+        go_on(1, exact.ids, at, at + MORE, 16);
+        same_as_fresh("a mark", 1, exact.ids, at + MORE);
+        ops->drop(target, saved[i]);
+    }
+}
+
+// engine.md C-4: decode rows and rejected drafts before the save change nothing
+static void a_turn_after_a_saved_reply_has_the_bits_of_a_fresh_prompt(void **state) {
+    static const uint32_t kept[] = {3, 1, 16, 7, 2, 11};
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    for (uint32_t prompt = 89; prompt <= 91; prompt++) {
+        uint32_t at = prompt;
+        fresh(0, exact.ids, prompt, NULL, 0);
+        for (uint32_t i = 0; i < sizeof kept / sizeof *kept; at += kept[i++]) {
+            struct lf_sampling greedy = {0};
+            uint32_t token[LF_WINDOW_MAX], drawn[LF_WINDOW_MAX];
+            for (uint32_t r = 0; r < LF_WINDOW_MAX; r++)
+                token[r] = r < kept[i] ? exact.ids[at + r] : (at + 97 * r) % LF_EXACT_VOCAB;
+            struct lf_window w = {.rows = LF_WINDOW_MAX, .pos0 = at, .tok = token,
+                                  .rule = &greedy};
+            lf_exact_must(ops->verify(target, &w, 1, drawn, &err), &err);
+            lf_exact_must(ops->keep(target, &w, &kept[i], 1, &err), &err);
+        }
+        struct lf_saved *saved = save(0, at, LF_SAVE_STATE);
+        fresh(0, exact.ids + FAR, at, NULL, 0);
+        restore(1, saved);
+        go_on(1, exact.ids, at, at + MORE, 20);
+        same_as_fresh("a turn after a reply", 1, exact.ids, at + MORE);
+        ops->drop(target, saved);
+    }
+}
+
+// engine.md C-13
+static void stored_logits_draw_as_the_prompt_did(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_sampling rule = {.temperature = 1, .top_p = 1, .seed = 11};
+    struct lf_window w = {.slot = 0, .pos0 = 200, .rule = &rule};
+    uint32_t want, got;
+    static struct lf_outcome before, after;
+    (void)state;
+    fresh(0, exact.ids, 200, NULL, 0);
+    lf_outcome_read(target, 0, &before);
+    lf_exact_must(ops->draw_last(target, &w, &want, &err), &err);
+    struct lf_saved *whole = save(0, 200, LF_SAVE_STATE | LF_SAVE_LOGITS);
+    struct lf_saved *state_only = save(0, 200, LF_SAVE_STATE);
+    struct lf_saved *logits = save(0, 200, LF_SAVE_LOGITS);
+    fresh(0, exact.ids + FAR, 210, NULL, 0);
+    for (int split = 0; split < 2; split++) {
+        w.slot = 1;
+        restore(1, split ? state_only : whole);
+        if (split) {
+            assert_int_equal(ops->draw_last(target, &w, &got, &err), LF_E_PLAN);
+            err = (struct lf_error)LF_ERROR_INIT;
+            restore(1, logits);
+        }
+        lf_outcome_read(target, 1, &after);
+        lf_outcome_same("stored logits", &after, &before);
+        lf_exact_must(ops->draw_last(target, &w, &got, &err), &err);
+        assert_int_equal(got, want);
+    }
+    ops->drop(target, whole);
+    ops->drop(target, state_only);
+    ops->drop(target, logits);
+}
+
+// engine.md C-14, C-16
+static void two_slots_resume_one_state_and_part_without_touching_it(void **state) {
+    enum { AT = 333, TO = AT + 280 };
+    static uint32_t left[TO], right[TO];
+    uint8_t digest[32], again[32];
+    struct lf_bound mark = {.at = AT};
+    (void)state;
+    for (uint32_t i = 0; i < TO; i++) {
+        left[i] = exact.ids[i];
+        right[i] = i < AT ? exact.ids[i] : exact.ids[i + 77];
+    }
+    fresh(0, exact.ids, AT, &mark, 1);
+    read_digest(0, digest);
+    struct lf_saved *saved = save(0, AT, LF_SAVE_STATE);
+    restore(1, saved);
+    // Slot 0 goes on where it was saved, slot 1 from the saved state, in turns.
+    for (uint32_t at = AT; at < TO; at += 40) {
+        go_on(0, left, at, at + 40, 40);
+        go_on(1, right, at, at + 40, 9);
+    }
+    same_as_fresh("the slot that was saved", 0, left, TO);
+    same_as_fresh("the slot that resumed", 1, right, TO);
+    restore(0, saved);
+    read_digest(0, again);
+    assert_memory_equal(digest, again, sizeof digest);
+    go_on(0, right, AT, TO, TO);
+    same_as_fresh("resumed once more", 0, right, TO);
+    ops->drop(target, saved);
+}
+
+// engine.md C-5: pages of several states are counted once, and all of them come back
+static void bytes_are_exact_and_shared_pages_count_once(void **state) {
+    static const struct lf_bound plan[] = {{.at = 300}, {.at = 520, .logits = true}};
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    assert_int_equal(ops->saved_total(target), 0);
+    fresh(0, exact.ids, 300, plan, 2);
+    struct lf_saved *first = save(0, 300, LF_SAVE_STATE);
+    uint64_t alone = ops->save_bytes(target, 300, LF_SAVE_STATE);
+    assert_int_equal(ops->saved_total(target), alone);
+    struct lf_chunk chunk = {.rows = 220, .pos0 = 300, .tok = exact.ids + 300, .plan = plan,
+                             .n_plan = 2};
+    lf_exact_must(ops->prefill(target, &chunk, 1, &err), &err);
+    uint32_t all = LF_SAVE_STATE | LF_SAVE_LOGITS;
+    struct lf_saved *second = save(0, 520, all);
+    uint64_t pages = ops->save_bytes(target, 300, LF_SAVE_PAGES);
+    uint64_t longer = ops->save_bytes(target, 520, all);
+    assert_true(pages > 0 && pages < ops->save_bytes(target, 520, LF_SAVE_PAGES));
+    assert_int_equal(ops->saved_total(target), alone + longer - pages);
+    ops->drop(target, first);
+    assert_int_equal(ops->saved_total(target), longer);
+    // A slot that resumed saves its own end: only what lies past the shared pages is new.
+    restore(1, second);
+    go_on(1, exact.ids, 520, 800, 300);
+    struct lf_saved *third = save(1, 800, LF_SAVE_STATE);
+    uint64_t third_alone = ops->save_bytes(target, 800, LF_SAVE_STATE);
+    assert_int_equal(ops->saved_total(target),
+                     longer + third_alone - ops->save_bytes(target, 520, LF_SAVE_PAGES));
+    ops->drop(target, second);
+    assert_int_equal(ops->saved_total(target), third_alone);
+    ops->drop(target, third);
+    ops->drop(target, NULL);
+    assert_int_equal(ops->saved_total(target), 0);
+}
+
+static void refuses(uint32_t slot, uint64_t at, uint32_t what, enum lf_status status) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_saved *saved;
+    assert_int_equal(ops->save(target, slot, at, what, &saved, &err), status);
+    assert_null(saved);
+    assert_int_equal(ops->saved_total(target), 0);
+}
+
+// engine.md 1.2: refusals leave the state alone
+static void a_state_is_saved_only_where_it_is_complete(void **state) {
+    static const struct lf_bound plan[] = {{.at = 100}, {.at = 200, .logits = true}};
+    struct lf_saved *saved;
+    uint8_t before[32], after[32];
+    uint32_t token = exact.ids[100], drawn, kept = 1;
+    struct lf_sampling greedy = {0};
+    (void)state;
+    struct lf_window w = {.rows = 1, .pos0 = 100, .tok = &token, .rule = &greedy};
+    fresh(0, exact.ids, 99, plan, 2);
+    refuses(0, 99, LF_SAVE_STATE, LF_E_PLAN);
+    fresh(0, exact.ids, 100, plan, 2);
+    read_digest(0, before);
+    refuses(0, 99, LF_SAVE_STATE, LF_E_PLAN);
+    refuses(0, 100, LF_SAVE_STATE | LF_SAVE_LOGITS, LF_E_PLAN);
+    refuses(0, 100, 0, LF_E_VALUE);
+    refuses(0, 100, LF_SAVE_PAGES, LF_E_VALUE);
+    refuses(SLOTS, 100, LF_SAVE_STATE, LF_E_SLOT);
+    read_digest(0, after);
+    assert_memory_equal(before, after, sizeof before);
+    struct lf_error err = LF_ERROR_INIT;
+    lf_exact_must(ops->verify(target, &w, 1, &drawn, &err), &err);
+    refuses(0, 100, LF_SAVE_STATE, LF_E_KEEP);
+    lf_exact_must(ops->keep(target, &w, &kept, 1, &err), &err);
+    saved = save(0, 101, LF_SAVE_STATE);
+    assert_int_equal(ops->restore(target, SLOTS, saved, &err), LF_E_SLOT);
+    ops->drop(target, saved);
+    fresh(0, exact.ids, 100, NULL, 0);
+    saved = save(0, 100, LF_SAVE_LOGITS);
+    fresh(1, exact.ids, 101, NULL, 0);
+    err = (struct lf_error)LF_ERROR_INIT;
+    assert_int_equal(ops->restore(target, 1, saved, &err), LF_E_POS);
+    ops->drop(target, saved);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_saved)
+    const struct CMUnitTest tests[] = {
+        TEST(a_resumed_prompt_has_the_bits_of_a_fresh_one_at_every_length),
+        TEST(every_mark_of_one_pass_resumes_like_a_fresh_prompt),
+        TEST(a_turn_after_a_saved_reply_has_the_bits_of_a_fresh_prompt),
+        TEST(stored_logits_draw_as_the_prompt_did),
+        TEST(two_slots_resume_one_state_and_part_without_touching_it),
+        TEST(bytes_are_exact_and_shared_pages_count_once),
+        TEST(a_state_is_saved_only_where_it_is_complete),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
