@@ -15,16 +15,6 @@ struct score_flags {
     bool json, help;
 };
 
-// log softmax of one id at temperature 1, in float64 from the float32 logits (engine.md S-20).
-static double log_probability(const float *logits, uint32_t vocab, uint32_t id) {
-    double most = -INFINITY, sum = 0;
-    for (uint32_t i = 0; i < vocab; i++)
-        most = (double)logits[i] > most ? (double)logits[i] : most;
-    for (uint32_t i = 0; i < vocab; i++)
-        sum += exp((double)logits[i] - most);
-    return (double)logits[id] - most - log(sum);
-}
-
 static void print_token(const struct lf_session *s, uint32_t id, double value, bool json,
                         bool first) {
     size_t len;
@@ -41,31 +31,30 @@ static void print_token(const struct lf_session *s, uint32_t id, double value, b
     lf_buffer_free(&quoted);
 }
 
-// Runs the rows in chunks; row i's logits score id i + 1.
+// Runs the rows in chunks; row i's logits score id i + 1, so the last is not run.
 static enum lf_status score(struct lf_session *s, const struct lf_ids *ids, bool json,
                             struct lf_error *err) {
-    uint32_t vocab = s->topology->vocab;
-    double total = 0;
-    float *logits = malloc((size_t)CHUNK_ROWS * vocab * sizeof *logits);
+    struct lf_logprob_row row[CHUNK_ROWS];
+    double total = 0, n = (double)(ids->len - 1);
+    float *logits = malloc((size_t)CHUNK_ROWS * s->topology->vocab * sizeof *logits);
     if (!logits)
         return lf_fail(err, LF_E_MEM, "out of memory for logits");
-    for (size_t at = 0; at < ids->len && err->status == LF_OK;) {
-        size_t left = ids->len - at;
+    for (size_t at = 0; at + 1 < ids->len;) {
+        size_t left = ids->len - 1 - at;
         struct lf_chunk chunk = {.rows = left < CHUNK_ROWS ? (uint32_t)left : CHUNK_ROWS,
                                  .pos0 = at, .tok = ids->id + at};
+        const uint32_t *next = chunk.tok + 1;
         if (s->target->ops->grow(s->target, 0, at + chunk.rows, err) != LF_OK ||
             lf_model_score(s->target, &chunk, logits, err) != LF_OK)
             break;
-        for (uint32_t r = 0; r < chunk.rows && at + r + 1 < ids->len; r++) {
-            uint32_t id = ids->id[at + r + 1];
-            double value = log_probability(logits + (size_t)r * vocab, vocab, id);
-            print_token(s, id, value, json, at + r == 0);
-            total += value;
+        lf_model_logprobs(s->target, logits, chunk.rows, next, row);
+        for (uint32_t r = 0; r < chunk.rows; r++) {
+            print_token(s, next[r], (double)row[r].drawn, json, at + r == 0);
+            total += (double)row[r].drawn;
         }
         at += chunk.rows;
     }
     free(logits);
-    double n = (double)(ids->len - 1);
     if (err->status == LF_OK && json)
         printf("],\"tokens\":%zu,\"logprob\":%.9g,\"perplexity\":%.9g}\n", ids->len - 1, total,
                exp(-total / n));

@@ -16,6 +16,7 @@
 #include "kernel/index_score/index_score.h"
 #include "kernel/index_select/index_select.h"
 #include "kernel/linear/linear.h"
+#include "kernel/logprobs/logprobs.h"
 #include "kernel/rms_norm/rms_norm.h"
 #include "kernel/rope/rope.h"
 #include "kernel/router/router.h"

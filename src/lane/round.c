@@ -47,7 +47,7 @@ static void commit(struct lf_stream *s, uint32_t id) {
     s->pending = id;
     int stopped = s->request.stop ? s->request.stop(s->request.stop_ctx, id) : 0;
     if (s->sink.tokens)
-        s->sink.tokens(s->ctx, s->id, &id, 1, NULL);
+        s->sink.tokens(s->ctx, s->id, &id, 1, s->request.want_logprobs ? &s->logprobs : NULL);
     if (is_end(&s->request, id))
         end_stream(s, LF_DONE_EOS, "");
     else if (stopped)
@@ -95,7 +95,9 @@ void lf_round_prefill(struct lf_engine *e, struct lf_stream *s) {
     if (s->sink.prefilled)
         s->sink.prefilled(s->ctx, s->id, 0);
     uint32_t drawn;
-    struct lf_window window = {.slot = s->slot, .pos0 = s->length, .rule = &s->request.sampling};
+    struct lf_window window = {.slot = s->slot, .pos0 = s->length, .rule = &s->request.sampling,
+                               .top_logprobs = s->request.top_logprobs,
+                               .logprobs = s->request.want_logprobs ? &s->logprobs : NULL};
     if (e->target->ops->draw_last(e->target, &window, &drawn, &err) != LF_OK)
         end_stream(s, LF_DONE_FAILED, err.text);
     else
@@ -111,7 +113,10 @@ static uint32_t gather(struct lf_engine *e, struct lf_stream **stream, struct lf
             continue;
         stream[n] = s;
         window[n++] = (struct lf_window){.slot = i, .rows = 1, .pos0 = s->length,
-                                         .tok = &s->pending, .rule = &s->request.sampling};
+                                         .tok = &s->pending, .rule = &s->request.sampling,
+                                         .top_logprobs = s->request.top_logprobs,
+                                         .logprobs = s->request.want_logprobs ? &s->logprobs
+                                                                              : NULL};
     }
     return n;
 }

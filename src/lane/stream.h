@@ -20,6 +20,7 @@ struct lf_stream {
     bool window_limit; // the context, not max_tokens, set the limit
     struct lf_bound end; // the prompt's end, with logits
     uint32_t pending;  // drawn and delivered, its row not run yet
+    struct lf_logprob_row logprobs; // of the newest draw, where they are wanted
     struct lf_ids reply;
     bool done;
     enum lf_done why;

@@ -29,3 +29,6 @@ const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);
 // Prefills rows and returns the logits of every one: out [rows][vocab] (score). Commits the rows.
 LF_CHECKED enum lf_status lf_model_score(struct lf_target *t, const struct lf_chunk *chunk,
                                          float *out, struct lf_error *err);
+// Log-probabilities of id[i] under row i of logits [rows][vocab], out [rows] (S-20).
+void lf_model_logprobs(struct lf_target *t, const float *logits, uint32_t rows, const uint32_t *id,
+                       struct lf_logprob_row *out);

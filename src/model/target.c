@@ -143,11 +143,30 @@ static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
                                                   .drawn = drawn});
 }
 
+// Fills the window's log-probability rows where it wants them.
+static void log_probabilities(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
+                              const float *logits, const uint32_t *drawn) {
+    if (w->logprobs)
+        m->k.logprobs(m->pool, &(struct lf_logprobs_args){.rows = rows, .vocab = m->info.vocab,
+                                                          .logits = logits,
+                                                          .logits_stride = m->info.vocab,
+                                                          .drawn = drawn, .top = w->top_logprobs,
+                                                          .row = w->logprobs});
+}
+
+static enum lf_status check_top(const struct lf_window *w, struct lf_error *err) {
+    if (w->logprobs && w->top_logprobs > LF_LOGPROBS_MAX)
+        return lf_fail(err, LF_E_VALUE, "slot %u: %u alternatives a row, expected at most %d",
+                       w->slot, w->top_logprobs, LF_LOGPROBS_MAX);
+    return LF_OK;
+}
+
 static enum lf_status check_windows(const struct lf_v41 *m, const struct lf_window *w, uint32_t n,
                                     struct lf_error *err) {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < n; i++) {
         LF_TRY(check_rows(m, w[i].slot, w[i].pos0, w[i].tok, w[i].rows, LF_WINDOW_MAX, err));
+        LF_TRY(check_top(&w[i], err));
         if (!m->state[w[i].slot].complete)
             return lf_fail(err, LF_E_PLAN, "slot %u: position %llu was no boundary of its pass",
                            w[i].slot, (unsigned long long)w[i].pos0);
@@ -173,8 +192,9 @@ static enum lf_status verify(struct lf_target *target, const struct lf_window *w
     lf_forward(m);
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        sample(m, &w[i], w[i].rows, m->work.logits + (size_t)at * m->info.vocab, w[i].pos0 + 1,
-               drawn + at);
+        const float *logits = m->work.logits + (size_t)at * m->info.vocab;
+        sample(m, &w[i], w[i].rows, logits, w[i].pos0 + 1, drawn + at);
+        log_probabilities(m, &w[i], w[i].rows, logits, drawn + at);
         m->state[w[i].slot].pending_rows = w[i].rows;
         at += w[i].rows;
     }
@@ -218,7 +238,9 @@ static enum lf_status draw_last(struct lf_target *target, const struct lf_window
     if (!s->complete || !s->logits_ready || s->pending_rows)
         return lf_fail(err, LF_E_PLAN, "slot %u: no logits were asked for at position %llu",
                        w->slot, (unsigned long long)w->pos0);
+    LF_TRY(check_top(w, err));
     sample(m, w, 1, s->last, w->pos0, drawn);
+    log_probabilities(m, w, 1, s->last, drawn);
     return LF_OK;
 }
 
@@ -278,4 +300,9 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
     m->state[chunk->slot].length += chunk->rows;
     m->state[chunk->slot].logits_ready = true;
     return LF_OK;
+}
+
+void lf_model_logprobs(struct lf_target *target, const float *logits, uint32_t rows,
+                       const uint32_t *id, struct lf_logprob_row *out) {
+    log_probabilities(model_of(target), &(struct lf_window){.logprobs = out}, rows, logits, id);
 }

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "kernel/logprobs/logprobs.h"
 #include "kernel/sample/sample.h"
 
 // A boundary of model.md 12.3: at rows come before it; logits: those of row at-1 are wanted.
@@ -12,15 +13,7 @@ struct lf_bound {
     bool logits;
 };
 
-enum { LF_LOGPROBS_MAX = 20, LF_DRAFTS_MAX = 15 };
-
-// Log-probabilities of one drawn row at temperature 1, before any filter (engine.md S-20).
-struct lf_logprob_row {
-    float drawn; // of the drawn token
-    uint32_t n;  // alternatives, best first in the order of S-4
-    uint32_t id[LF_LOGPROBS_MAX];
-    float value[LF_LOGPROBS_MAX];
-};
+enum { LF_DRAFTS_MAX = 15 };
 
 // The rows one slot sends into a decode launch: tok[0] is the pending token, the rest are drafts.
 struct lf_window {

@@ -376,6 +376,42 @@ static void a_keep_ends_the_last_draw(void **state) {
     refused("a draw after a round", LF_E_PLAN, &draw);
 }
 
+static float value_of(uint32_t slot, uint32_t row, uint32_t id) {
+    struct lf_logprob_row out;
+    lf_model_logprobs(target, lf_model_logits(target, slot, row), 1, &id, &out);
+    return out.drawn;
+}
+
+// engine.md S-20, S-21: the row of the launch row that drew the token, raw logits, as asked.
+static void draws_come_with_their_log_probabilities_where_asked(void **state) {
+    const struct lf_sampling hot = {.temperature = 2, .top_p = 0.5, .top_k = 40, .seed = 3};
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_logprob_row row[3], last;
+    struct lf_window w[2] = {window_at(0, 20, 2), window_at(1, 20, 3)};
+    struct lf_window draw = window_at(0, 20, 0);
+    uint32_t drawn[5];
+    (void)state;
+    start();
+    draw.logprobs = &last, draw.top_logprobs = 7;
+    must(ops->draw_last(target, &draw, drawn, &err), &err);
+    assert_true(last.n == 7 && last.id[0] == drawn[0] && last.value[0] == last.drawn);
+    assert_true(last.drawn == value_of(0, 0, drawn[0]) && last.drawn < 0);
+    w[1].rule = &hot, w[1].logprobs = row, w[1].top_logprobs = 20;
+    must(ops->verify(target, w, 2, drawn, &err), &err);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_true(row[r].n == 20 && row[r].drawn == value_of(1, r, drawn[2 + r]));
+        for (uint32_t i = 0; i < 20; i++) {
+            assert_true(row[r].id[i] != drawn[2 + r] || row[r].value[i] == row[r].drawn);
+            assert_true(!i || row[r].value[i] <= row[r].value[i - 1]);
+        }
+    }
+    uint32_t kept[2] = {2, 3};
+    must(ops->keep(target, w, kept, 2, &err), &err);
+    struct request wrong = {.call = VERIFY, .n = 1, .window = {window_at(0, 22, 2)}};
+    wrong.window[0].logprobs = row, wrong.window[0].top_logprobs = LF_LOGPROBS_MAX + 1;
+    refused("more alternatives than a row has", LF_E_VALUE, &wrong);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prefill_refuses_rows_that_do_not_fit),
@@ -388,6 +424,7 @@ int main(void) {
         cmocka_unit_test(keep_refuses_all_but_a_prefix_of_the_last_window),
         cmocka_unit_test(draws_growth_resets_and_digests_refuse_wrong_slots_and_places),
         cmocka_unit_test(a_keep_ends_the_last_draw),
+        cmocka_unit_test(draws_come_with_their_log_probabilities_where_asked),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -1,0 +1,38 @@
+// logprobs: its arguments and its contract (engine.md S-20).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include "kernel/declare.h"
+
+#define LF_LOGPROBS_CONTRACT                                                                       \
+    "log-probabilities of raw logits at temperature 1, for one id a row and for the best "         \
+    "alternatives in the order of S-4: (logit - greatest) - log(sum exp(logit - greatest)), all "  \
+    "in float64 with exp and log of S-11, rounded once to float32. The sum: 16 partials by id "    \
+    "mod 16, each in ascending order of id, then i+8, i+4, i+2, i+1. Each value is within 2e-6 "   \
+    "of float64, below -64 within half a float32 spacing more, past float32 minus infinity. "      \
+    "Alternatives are exact. An id at minus infinity has that value and is no alternative; a row " \
+    "with NaN or +infinity, one without a finite logit and an id past the vocabulary give NaN."
+
+enum { LF_LOGPROBS_MAX = 20 };
+
+// Log-probabilities of one drawn row at temperature 1, before any filter (engine.md S-20).
+struct lf_logprob_row {
+    float drawn; // of the drawn token
+    uint32_t n;  // alternatives, best first in the order of S-4
+    uint32_t id[LF_LOGPROBS_MAX];
+    float value[LF_LOGPROBS_MAX];
+};
+
+struct lf_logprobs_args {
+    uint32_t rows, vocab;
+    const float *logits; // [rows][logits_stride]
+    size_t logits_stride;
+    const uint32_t *drawn;      // [rows] the ids whose own value is wanted
+    uint32_t top;               // alternatives a row, at most LF_LOGPROBS_MAX
+    struct lf_logprob_row *row; // [rows] what lies past n is zero
+};
+
+// Columns of the reference's rows: drawn, n, ids, values.
+enum { LF_LOGPROBS_F64_COLUMNS = 2 + 2 * LF_LOGPROBS_MAX };
+
+LF_DECLARE_KERNEL(logprobs);
