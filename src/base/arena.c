@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 * 1024, ALIGN = 64 };
+enum { BLOCK_BYTES = 64 * 1024, ALIGN = LF_ARENA_ALIGN };
 
 struct lf_arena_block {
     struct lf_arena_block *before;
@@ -24,6 +24,7 @@ static struct lf_arena_block *block_new(struct lf_arena *arena, size_t need) {
     block->size = size;
     block->before = arena->last;
     arena->last = block;
+    arena->bytes += total;
     return block;
 }
 
@@ -31,7 +32,7 @@ void *lf_arena_alloc(struct lf_arena *arena, size_t count, size_t bytes_each) {
     size_t bytes;
     if (__builtin_mul_overflow(count, bytes_each, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    bytes = lf_arena_rounded(bytes);
     struct lf_arena_block *block = arena->last;
     if (!block || block->size - block->used < bytes)
         block = block_new(arena, bytes);
@@ -55,4 +56,5 @@ void lf_arena_free(struct lf_arena *arena) {
         free(arena->last);
         arena->last = before;
     }
+    arena->bytes = 0;
 }

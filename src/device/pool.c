@@ -151,7 +151,7 @@ enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scrat
     memset(pool, 0, sizeof *pool);
     pool->threads = threads;
     pool->worker = worker;
-    pool->scratch_bytes = (scratch_bytes / CACHE_LINE + 1) * CACHE_LINE;
+    pool->scratch_bytes = lf_pool_scratch_bytes(scratch_bytes);
     atomic_init(&pool->active, CLOSED);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
@@ -183,6 +183,14 @@ void lf_pool_close(struct lf_pool *pool) {
 
 uint32_t lf_pool_threads(const struct lf_pool *pool) {
     return pool->threads;
+}
+
+size_t lf_pool_scratch_bytes(size_t scratch_bytes) {
+    return (scratch_bytes / CACHE_LINE + 1) * CACHE_LINE;
+}
+
+size_t lf_pool_bytes(const struct lf_pool *pool) {
+    return pool->threads * pool->scratch_bytes;
 }
 
 void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx) {

@@ -11,6 +11,10 @@ LF_CHECKED enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, s
                                        struct lf_error *err);
 void lf_pool_close(struct lf_pool *pool); // NULL is allowed
 uint32_t lf_pool_threads(const struct lf_pool *pool);
+// Scratch of one worker as it is allocated for scratch_bytes asked for.
+size_t lf_pool_scratch_bytes(size_t scratch_bytes);
+// Scratch of all workers.
+size_t lf_pool_bytes(const struct lf_pool *pool);
 // Runs task(ctx, i, worker) for all i < tasks in any order; one caller at a time, never nested.
 typedef void lf_task_fn(void *ctx, uint32_t i, uint32_t worker);
 void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx);

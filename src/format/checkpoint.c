@@ -101,4 +101,5 @@ const struct lf_tensor *lf_checkpoint_find(const struct lf_checkpoint *checkpoin
 void lf_checkpoint_summary(const struct lf_checkpoint *checkpoint,
                            struct lf_checkpoint_summary *out) {
     *out = checkpoint->summary;
+    out->held_bytes = checkpoint->arena.bytes;
 }

@@ -76,6 +76,9 @@ struct lf_checkpoint_summary {
     bool indexed;             // model.safetensors.index.json was used
     uint32_t files, files_missing; // files named, and those of them that are not there
     uint64_t tensors, payload_bytes, dtype_bytes[LF_DTYPES]; // of the opened files
+    uint64_t text_bytes, table_bytes; // of them: the text model without, and its Engram tables
+    uint64_t draft_bytes, vision_bytes;
+    uint64_t held_bytes; // memory of names and headers
     uint64_t linears[LF_WEIGHT_FORMATS];                     // linear maps by format
     uint64_t total_claimed; // the index's metadata.total_size, 0 when it has none
     uint64_t ignored;       // tensors that nothing reads

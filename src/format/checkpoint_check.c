@@ -209,6 +209,28 @@ static enum lf_status check_others(struct lf_checkpoint *c, struct lf_error *err
     return LF_OK;
 }
 
+// Where the summary counts a tensor's bytes, or NULL: what nothing reads takes no memory.
+static uint64_t *group_bytes(struct lf_checkpoint *c, const char *name) {
+    const struct lf_wanted *w = lf_inventory_find(&c->inventory, name);
+    if (!w)
+        return NULL;
+    switch (w->group) {
+    case LF_GROUP_TEXT:
+        return &c->summary.text_bytes;
+    case LF_GROUP_ENGRAM:
+        return &c->summary.table_bytes;
+    case LF_GROUP_DRAFT:
+        return &c->summary.draft_bytes;
+    case LF_GROUP_IMAGE_BIAS:
+    case LF_GROUP_VISION:
+        return &c->summary.vision_bytes;
+    case LF_GROUP_DRAFT_BIAS:
+    case LF_GROUPS:
+        break;
+    }
+    return NULL;
+}
+
 static void fill_sizes(struct lf_checkpoint *c) {
     struct lf_checkpoint_summary *s = &c->summary;
     s->config_sha256 = c->topology.config_sha256;
@@ -220,6 +242,9 @@ static void fill_sizes(struct lf_checkpoint *c) {
         s->files_missing += c->shard[i].missing;
     for (size_t i = 0; i < c->tensors; i++) {
         s->payload_bytes += c->tensor[i]->bytes;
+        uint64_t *group = group_bytes(c, c->tensor[i]->name);
+        if (group)
+            *group += c->tensor[i]->bytes;
         s->dtype_bytes[c->tensor[i]->dtype] += c->tensor[i]->bytes;
     }
 }

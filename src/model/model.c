@@ -1,14 +1,17 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/sha256.h"
+#include "kernel/attention/attention.h"
+#include "kernel/index_score/index_score.h"
+#include "kernel/linear/linear.h"
+#include "model/page.h"
 #include "model/target_ops.h"
 #include "model/v41.h"
-
-enum { SCRATCH_BYTES = 16 * 1024 * 1024, LAUNCH_ROWS = 64, CHUNK_ROWS = 512 };
 
 static float inverse_root(double n) {
     return (float)(1.0 / sqrt(n));
@@ -35,8 +38,8 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
         .slots = options->slots ? options->slots : 1,
         .vocab = m->t->vocab,
         .window_max = LF_WINDOW_MAX,
-        .launch_rows_max = LAUNCH_ROWS,
-        .chunk_rows_max = options->chunk_rows ? options->chunk_rows : CHUNK_ROWS,
+        .launch_rows_max = LF_LAUNCH_ROWS,
+        .chunk_rows_max = options->chunk_rows ? options->chunk_rows : LF_CHUNK_ROWS,
         .context = context,
     };
     m->no_cone = options->no_cone;
@@ -57,19 +60,58 @@ static enum lf_status open_states(struct lf_v41 *m, struct lf_error *err) {
     return LF_OK;
 }
 
+uint32_t lf_model_threads(uint32_t asked) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return asked ? asked : cores > 0 ? (uint32_t)cores : 1;
+}
+
+static size_t scratch_bytes(const struct lf_topology *t) {
+    size_t most = LF_LINEAR_SCRATCH_BYTES;
+    size_t attention = lf_attention_scratch_bytes(t->heads, t->head_dim);
+    size_t index = lf_index_score_scratch_bytes(t->index_heads, t->index_dim);
+    most = most < attention ? attention : most;
+    return most < index ? index : most;
+}
+
+uint64_t lf_model_scratch_bytes(const struct lf_topology *topology) {
+    return lf_pool_scratch_bytes(scratch_bytes(topology));
+}
+
+void lf_model_memory_read(struct lf_target *target, struct lf_model_memory *out) {
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    uint64_t pages = atomic_load(&m->kv_pages);
+    *out = (struct lf_model_memory){
+        .weights = m->weights_taken, .work = m->work_taken, .scratch = lf_pool_bytes(m->pool),
+        .kv_pages = pages,
+        .kv_bytes = pages * (lf_page_bytes(m->shape.entry_bytes) +
+                             lf_page_bytes(m->shape.key_bytes)),
+    };
+    for (uint32_t s = 0; s < m->info.slots; s++) {
+        out->bounded += m->state[s].bounded_bytes;
+        out->history += m->state[s].history_bytes;
+    }
+}
+
+void lf_model_tell_pages(struct lf_v41 *m, uint32_t slot) {
+    uint64_t held = lf_state_pages_held(&m->state[slot], &m->shape);
+    atomic_fetch_add(&m->kv_pages, held - m->state[slot].pages_told);
+    m->state[slot].pages_told = held;
+}
+
 static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
                                  const struct lf_model_options *options, struct lf_error *err) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = options->threads ? options->threads : cores > 0 ? (uint32_t)cores : 1;
     uint32_t rows_max;
     LF_TRY(lf_kernels_init(&m->k, options->isa, err));
     LF_TRY(set_info(m, options, err));
     LF_TRY(lf_engram_layout_build(&m->engram_layout, m->t, err));
     set_constants(m);
     LF_TRY(lf_weights_fetch(&m->weights, &m->arena, checkpoint, err));
-    LF_TRY(lf_pool_open(&m->pool, threads, SCRATCH_BYTES, err));
-    rows_max = m->info.chunk_rows_max > LAUNCH_ROWS ? m->info.chunk_rows_max : LAUNCH_ROWS;
-    LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LAUNCH_ROWS, err));
+    m->weights_taken = m->arena.bytes;
+    LF_TRY(lf_pool_open(&m->pool, lf_model_threads(options->threads), scratch_bytes(m->t), err));
+    rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
+    LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
+                        err));
+    m->work_taken = m->arena.bytes - m->weights_taken;
     return open_states(m, err);
 }
 

@@ -8,12 +8,14 @@
 #include "model/target.h"
 #include "text/token_map.h"
 
+enum { LF_LAUNCH_ROWS = 64, LF_CHUNK_ROWS = 512 };
+
 struct lf_model_options {
     enum lf_isa isa;
     uint32_t threads;    // 0: all cores
     uint32_t slots;      // 0: 1
     uint64_t context;    // positions a slot; 0: the model's
-    uint32_t chunk_rows; // most rows of one prefill call; 0: 512
+    uint32_t chunk_rows; // most rows of one prefill call; 0: LF_CHUNK_ROWS
     bool no_cone;        // run every row in full (tests: cone == full)
 };
 
@@ -22,6 +24,18 @@ LF_CHECKED enum lf_status lf_model_open(struct lf_target **out, struct lf_checkp
                                         const struct lf_token_map *map,
                                         const struct lf_model_options *options,
                                         struct lf_error *err);
+// The number of threads that applies.
+uint32_t lf_model_threads(uint32_t asked);
+// Scratch of one thread: the most that any kernel asks for.
+uint64_t lf_model_scratch_bytes(const struct lf_topology *topology);
+struct lf_model_memory {
+    uint64_t weights, work, scratch; // bytes taken for pointers to weights, for calls, by threads
+    uint64_t bounded, history;       // of all slots
+    uint64_t kv_pages;               // held by all slots
+    uint64_t kv_bytes;
+};
+// What the model holds now. Any thread.
+void lf_model_memory_read(struct lf_target *t, struct lf_model_memory *out);
 // Names configuration, weights (by small tensors), build and arithmetic: equal names, equal bits.
 void lf_model_fingerprint(struct lf_target *t, char name[20]);
 // The logits of the last prefill boundary or of row i of the last verify (score, tests).

@@ -236,6 +236,7 @@ enum lf_status lf_model_restore(struct lf_target *target, uint32_t slot,
         memcpy(state->last, saved->logits, m->info.vocab * sizeof *state->last);
         state->logits_ready = true;
     }
+    lf_model_tell_pages(m, slot);
     return LF_OK;
 }
 

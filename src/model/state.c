@@ -30,16 +30,24 @@ static uint32_t source_ratio(const struct lf_topology *t, uint32_t source) {
     return t->ratio[t->kv_sources[source]];
 }
 
+// Zeroed memory, counted.
+static void *take(uint64_t *bytes, size_t count, size_t bytes_each) {
+    *bytes += count * bytes_each;
+    return calloc(count, bytes_each);
+}
+
 static bool sources_open(struct lf_state *state, const struct lf_state_shape *shape) {
     const struct lf_topology *t = shape->t;
+    uint64_t *history = &state->history_bytes;
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
-        state->entry[s].page = calloc(shape->pages_max, sizeof *state->entry[s].page);
-        state->key[s].page = calloc(shape->pages_max, sizeof *state->key[s].page);
+        state->entry[s].page = take(history, shape->pages_max, sizeof *state->entry[s].page);
+        state->key[s].page = take(history, shape->pages_max, sizeof *state->key[s].page);
         if (!state->entry[s].page || !state->key[s].page)
             return false;
         if (source_ratio(t, s) == 1)
             continue;
-        state->open[s] = calloc((size_t)shape->open_rows * 2 * t->head_dim, sizeof(float));
+        state->open[s] = take(&state->bounded_bytes, (size_t)shape->open_rows * 2 * t->head_dim,
+                              sizeof(float));
         if (!state->open[s])
             return false;
     }
@@ -48,17 +56,18 @@ static bool sources_open(struct lf_state *state, const struct lf_state_shape *sh
 
 static bool buffers_open(struct lf_state *state, const struct lf_state_shape *shape) {
     const struct lf_topology *t = shape->t;
-    state->history = calloc(shape->context, sizeof *state->history);
-    state->last = calloc(t->vocab, sizeof *state->last);
-    state->ring = calloc(t->layers, sizeof *state->ring);
-    state->entry = calloc(t->n_kv_sources + 1, sizeof *state->entry);
-    state->key = calloc(t->n_kv_sources + 1, sizeof *state->key);
-    state->open = calloc(t->n_kv_sources + 1, sizeof *state->open);
+    uint64_t *bounded = &state->bounded_bytes;
+    state->history = take(&state->history_bytes, shape->context, sizeof *state->history);
+    state->last = take(bounded, t->vocab, sizeof *state->last);
+    state->ring = take(bounded, t->layers, sizeof *state->ring);
+    state->entry = take(bounded, t->n_kv_sources + 1, sizeof *state->entry);
+    state->key = take(bounded, t->n_kv_sources + 1, sizeof *state->key);
+    state->open = take(bounded, t->n_kv_sources + 1, sizeof *state->open);
     if (!state->history || !state->last || !state->ring || !state->entry || !state->key ||
         !state->open)
         return false;
     for (uint32_t l = 0; l < t->layers; l++) {
-        state->ring[l] = calloc(shape->ring_rows, shape->window_bytes);
+        state->ring[l] = take(bounded, shape->ring_rows, shape->window_bytes);
         if (!state->ring[l])
             return false;
     }
@@ -134,6 +143,49 @@ enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape
     }
     state->grown = positions;
     return LF_OK;
+}
+
+uint64_t lf_state_bounded_bytes(const struct lf_state_shape *shape) {
+    const struct lf_topology *t = shape->t;
+    uint64_t ring = (uint64_t)shape->ring_rows * shape->window_bytes + sizeof(uint8_t *);
+    uint64_t sources = t->n_kv_sources + 1, open = 0;
+    for (uint32_t s = 0; s < t->n_kv_sources; s++)
+        if (source_ratio(t, s) > 1)
+            open += (uint64_t)shape->open_rows * 2 * t->head_dim * sizeof(float);
+    return t->layers * ring + open + t->vocab * sizeof(float) +
+           sources * (2 * sizeof(struct lf_paged) + sizeof(float *));
+}
+
+uint64_t lf_state_history_bytes(const struct lf_state_shape *shape) {
+    return shape->context * sizeof(uint32_t) +
+           (uint64_t)shape->t->n_kv_sources * 2 * shape->pages_max * sizeof(uint8_t *);
+}
+
+uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions) {
+    uint64_t pages = 0;
+    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
+        pages += (positions / source_ratio(shape->t, s) + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS;
+    return pages;
+}
+
+uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t positions) {
+    return lf_state_pages(shape, positions) *
+           (lf_page_bytes(shape->entry_bytes) + lf_page_bytes(shape->key_bytes));
+}
+
+uint64_t lf_state_pages_held(const struct lf_state *state, const struct lf_state_shape *shape) {
+    uint64_t pages = 0;
+    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
+        for (uint32_t i = 0; i < shape->pages_max; i++)
+            pages += state->entry[s].page[i] != NULL;
+    return pages;
+}
+
+uint64_t lf_state_position_bytes(const struct lf_state_shape *shape) {
+    uint64_t halves = 0;
+    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
+        halves += 2 / source_ratio(shape->t, s);
+    return halves * (shape->entry_bytes + shape->key_bytes) / 2;
 }
 
 // Lets shared pages go; true when there were any. They are the first ones of a list.

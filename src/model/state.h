@@ -20,6 +20,8 @@ struct lf_state_shape {
 };
 
 struct lf_state {
+    uint64_t bounded_bytes, history_bytes; // allocated at open
+    uint64_t pages_told; // pages held when the model's total was last brought up to date
     uint64_t length;       // committed rows
     uint64_t grown;        // positions that storage exists for
     bool complete;         // the state at length may be verified from, drawn from or saved
@@ -43,6 +45,15 @@ void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape);
 // Makes storage for positions; storage already there stays (L-42).
 LF_CHECKED enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape *shape,
                                         uint64_t positions, struct lf_error *err);
+// The bytes of a slot: what every slot has, what a context needs at once, KV pages of positions.
+uint64_t lf_state_bounded_bytes(const struct lf_state_shape *shape);
+uint64_t lf_state_history_bytes(const struct lf_state_shape *shape);
+uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t positions);
+// Pages of all sources for positions; KV bytes of one position when pages are full.
+uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions);
+uint64_t lf_state_position_bytes(const struct lf_state_shape *shape);
+// Pages that the slot holds, shared ones too.
+uint64_t lf_state_pages_held(const struct lf_state *state, const struct lf_state_shape *shape);
 // Length 0; pages that saved states share go, and grown falls to what is left.
 void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape);
 // SHA-256 over what rows from length on can read, in a fixed order (engine.md 9.3).

@@ -248,13 +248,18 @@ static enum lf_status grow(struct lf_target *target, uint32_t slot, uint64_t pos
                            struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
     LF_TRY(check_slot(m, slot, err));
-    return lf_state_grow(&m->state[slot], &m->shape, positions, err);
+    if (positions <= m->state[slot].grown)
+        return LF_OK;
+    enum lf_status status = lf_state_grow(&m->state[slot], &m->shape, positions, err);
+    lf_model_tell_pages(m, slot);
+    return status;
 }
 
 static enum lf_status reset(struct lf_target *target, uint32_t slot, struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
     LF_TRY(check_slot(m, slot, err));
     lf_state_reset(&m->state[slot], &m->shape);
+    lf_model_tell_pages(m, slot);
     return LF_OK;
 }
 

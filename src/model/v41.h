@@ -30,8 +30,13 @@ struct lf_v41 {
     struct lf_paged *lane_entry, *lane_key; // [slots], of the source at hand
     uint8_t **lane_ring;    // [slots], of the layer at hand
     struct lf_work work;
+    uint64_t weights_taken, work_taken; // bytes of the arena
+    _Atomic uint64_t kv_pages;          // held by all slots
     struct lf_target_info info;
 };
+
+// After the pages of a slot changed: other threads read the total.
+void lf_model_tell_pages(struct lf_v41 *m, uint32_t slot);
 
 // Rows of a call. Builds work.row and work.span from chunks or windows already checked.
 void lf_batch_begin(struct lf_v41 *m);

@@ -1,21 +1,33 @@
 #include "model/work.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include "kernel/linear/linear.h"
 
 // Score memory: as many rows at once as fit, at least one.
-enum { SCORE_BYTES = 64 * 1024 * 1024 };
+enum { SCORE_FLOATS = 16 * 1024 * 1024 };
 
-// Allocates one buffer; a failure is remembered.
-#define TAKE(field, count)                                                                         \
-    do {                                                                                           \
-        (field) = lf_arena_alloc(arena, (count), sizeof *(field));                                 \
-        ok = ok && (field);                                                                        \
-    } while (0)
+// Takes each buffer from an arena, or without one only counts its bytes: one list for both.
+struct taker {
+    struct lf_arena *arena; // NULL: count
+    enum lf_work_part part;
+    uint64_t bytes[LF_WORK_PARTS];
+    bool failed;
+};
 
-static bool take_streams(struct lf_work *w, struct lf_arena *arena, const struct lf_topology *t,
+static void *take(struct taker *taker, size_t count, size_t bytes_each) {
+    taker->bytes[taker->part] += lf_arena_rounded(count * bytes_each);
+    if (!taker->arena)
+        return NULL;
+    void *memory = lf_arena_alloc(taker->arena, count, bytes_each);
+    taker->failed = taker->failed || !memory;
+    return memory;
+}
+
+#define TAKE(field, count) ((field) = take(taker, (count), sizeof *(field)))
+
+static void take_streams(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                          size_t n) {
-    bool ok = true;
     size_t d = t->hidden, hc = t->streams, wide = t->head_dim > t->hidden ? t->head_dim : d;
     TAKE(w->x, n * hc * d);
     TAKE(w->pre, n * hc);
@@ -25,16 +37,18 @@ static bool take_streams(struct lf_work *w, struct lf_arena *arena, const struct
     TAKE(w->in, n * d);
     TAKE(w->in_q, n * wide);
     TAKE(w->out, n * d);
+    taker->part = LF_WORK_ROTARY;
     for (int i = 0; i < 2; i++) {
         TAKE(w->cos[i], n * t->rope_dim / 2);
         TAKE(w->sin[i], n * t->rope_dim / 2);
+        TAKE(w->entries[i].cos, n * t->rope_dim / 2);
+        TAKE(w->entries[i].sin, n * t->rope_dim / 2);
     }
-    return ok;
+    taker->part = LF_WORK_ROWS;
 }
 
-static bool take_attention(struct lf_work *w, struct lf_arena *arena, const struct lf_topology *t,
+static void take_attention(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                            const struct lf_state_shape *shape, size_t n) {
-    bool ok = true;
     size_t heads = (size_t)t->heads * t->head_dim, groups = (size_t)t->o_groups * t->o_lora;
     TAKE(w->k, n * t->head_dim);
     TAKE(w->call_keys, n * shape->window_bytes);
@@ -45,17 +59,13 @@ static bool take_attention(struct lf_work *w, struct lf_arena *arena, const stru
     TAKE(w->u, n * groups);
     TAKE(w->u_q, n * groups);
     TAKE(w->dst, n);
-    return ok;
 }
 
-static bool take_compressed(struct lf_work *w, struct lf_arena *arena, const struct lf_topology *t,
+static void take_compressed(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                             size_t n) {
-    bool ok = true;
     for (int i = 0; i < 2; i++) {
         TAKE(w->entries[i].lane, n);
         TAKE(w->entries[i].number, n);
-        TAKE(w->entries[i].cos, n * t->rope_dim / 2);
-        TAKE(w->entries[i].sin, n * t->rope_dim / 2);
         TAKE(w->pair[i], n);
     }
     TAKE(w->latent, n * t->head_dim);
@@ -68,13 +78,11 @@ static bool take_compressed(struct lf_work *w, struct lf_arena *arena, const str
     TAKE(w->n_selected, n);
     TAKE(w->blocks, n * t->candidate_blocks);
     TAKE(w->n_blocks, n);
-    TAKE(w->score, w->score_rows * w->score_stride);
-    return ok;
+    TAKE(w->score, w->score_floats);
 }
 
-static bool take_experts(struct lf_work *w, struct lf_arena *arena, const struct lf_topology *t,
+static void take_experts(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                          size_t n) {
-    bool ok = true;
     size_t pairs = w->pairs_max, shared = (size_t)t->expert_dim * t->shared_experts;
     TAKE(w->route_logits, n * t->experts);
     TAKE(w->route_id, pairs);
@@ -88,12 +96,10 @@ static bool take_experts(struct lf_work *w, struct lf_arena *arena, const struct
     TAKE(w->down, pairs * t->hidden);
     TAKE(w->shared, n * t->hidden);
     TAKE(w->job, 2 * (size_t)t->experts + 8 + t->o_groups);
-    return ok;
 }
 
-static bool take_rest(struct lf_work *w, struct lf_arena *arena, const struct lf_topology *t,
+static void take_rest(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                       size_t n, uint32_t slots) {
-    bool ok = true;
     size_t columns = (size_t)(t->engram_ngram - 1) * t->engram_heads;
     TAKE(w->row_all, n);
     TAKE(w->row, n);
@@ -102,23 +108,43 @@ static bool take_rest(struct lf_work *w, struct lf_arena *arena, const struct lf
     TAKE(w->engram_rows, n * columns * t->engram_dim);
     TAKE(w->engram_kv, n * (t->streams + 1) * t->hidden);
     TAKE(w->wanted, n);
+    taker->part = LF_WORK_LOGITS;
     TAKE(w->logits, (size_t)w->logits_rows_max * t->vocab);
-    return ok;
+    taker->part = LF_WORK_ROWS;
 }
 
-enum lf_status lf_work_open(struct lf_work *w, struct lf_arena *arena,
-                            const struct lf_state_shape *shape, uint32_t slots, uint32_t rows_max,
-                            uint32_t logits_rows_max, struct lf_error *err) {
+static void take_all(struct lf_work *w, struct taker *taker, const struct lf_state_shape *shape,
+                     uint32_t slots, uint32_t rows_max, uint32_t logits_rows_max) {
     const struct lf_topology *t = shape->t;
     *w = (struct lf_work){.rows_max = rows_max,
                           .pairs_max = rows_max * t->experts_top,
                           .logits_rows_max = logits_rows_max,
                           .score_stride = shape->context};
-    size_t fit = SCORE_BYTES / sizeof(float) / w->score_stride;
-    w->score_rows = (uint32_t)(fit < 1 ? 1 : fit > rows_max ? rows_max : fit);
-    if (!take_streams(w, arena, t, rows_max) || !take_attention(w, arena, t, shape, rows_max) ||
-        !take_compressed(w, arena, t, rows_max) || !take_experts(w, arena, t, rows_max) ||
-        !take_rest(w, arena, t, rows_max, slots))
+    size_t stride = w->score_stride, most = SCORE_FLOATS < stride ? stride : SCORE_FLOATS;
+    w->score_rows = (uint32_t)(most / stride > rows_max ? rows_max : most / stride);
+    // Not a whole number of rows: a longer context never takes less memory than a shorter one.
+    w->score_floats = most / stride > rows_max ? rows_max * stride : most;
+    take_streams(w, taker, t, rows_max);
+    take_attention(w, taker, t, shape, rows_max);
+    take_compressed(w, taker, t, rows_max);
+    take_experts(w, taker, t, rows_max);
+    take_rest(w, taker, t, rows_max, slots);
+}
+
+void lf_work_bytes(uint64_t bytes[LF_WORK_PARTS], const struct lf_state_shape *shape,
+                   uint32_t slots, uint32_t rows_max, uint32_t logits_rows_max) {
+    struct lf_work work;
+    struct taker taker = {.part = LF_WORK_ROWS};
+    take_all(&work, &taker, shape, slots, rows_max, logits_rows_max);
+    memcpy(bytes, taker.bytes, sizeof taker.bytes);
+}
+
+enum lf_status lf_work_open(struct lf_work *w, struct lf_arena *arena,
+                            const struct lf_state_shape *shape, uint32_t slots, uint32_t rows_max,
+                            uint32_t logits_rows_max, struct lf_error *err) {
+    struct taker taker = {.arena = arena, .part = LF_WORK_ROWS};
+    take_all(w, &taker, shape, slots, rows_max, logits_rows_max);
+    if (taker.failed)
         return lf_fail(err, LF_E_MEM, "out of memory for the workspace of %u rows", rows_max);
     return LF_OK;
 }

@@ -41,7 +41,7 @@ struct lf_work {
     uint32_t *visible;    // [rows]
     float *score;         // score_rows rows of score_stride
     uint32_t score_rows;
-    size_t score_stride;
+    size_t score_stride, score_floats;
     uint32_t *selected, *n_selected; // [rows][index_topk], [rows]
     uint32_t *blocks, *n_blocks;     // [rows][candidate_blocks], [rows]
     float *route_logits;             // [rows][experts]
@@ -59,6 +59,10 @@ struct lf_work {
     float *logits;                   // [logits_rows_max][vocab]
 };
 
+enum lf_work_part { LF_WORK_ROWS, LF_WORK_ROTARY, LF_WORK_LOGITS, LF_WORK_PARTS };
+// The bytes that lf_work_open would take, without taking them.
+void lf_work_bytes(uint64_t bytes[LF_WORK_PARTS], const struct lf_state_shape *shape,
+                   uint32_t slots, uint32_t rows_max, uint32_t logits_rows_max);
 LF_CHECKED enum lf_status lf_work_open(struct lf_work *work, struct lf_arena *arena,
                                        const struct lf_state_shape *shape, uint32_t slots,
                                        uint32_t rows_max, uint32_t logits_rows_max,

@@ -5,6 +5,10 @@
 #include "text/pretokenize.h"
 #include "text/tokenizer_table.h"
 
+size_t lf_tokenizer_held_bytes(const struct lf_tokenizer *tokenizer) {
+    return sizeof *tokenizer + tokenizer->arena.bytes;
+}
+
 uint32_t lf_tokenizer_size(const struct lf_tokenizer *tokenizer) {
     return tokenizer->size;
 }

@@ -17,6 +17,8 @@ LF_CHECKED enum lf_status lf_tokenizer_parse(struct lf_tokenizer **out, const ch
 void lf_tokenizer_close(struct lf_tokenizer *tokenizer); // NULL is allowed
 // Ids are 0 .. size-1, without holes.
 uint32_t lf_tokenizer_size(const struct lf_tokenizer *tokenizer);
+// Memory that it holds.
+size_t lf_tokenizer_held_bytes(const struct lf_tokenizer *tokenizer);
 
 // Appends the ids of valid UTF-8; match_added: added tokens in it are found, leftmost longest.
 LF_CHECKED enum lf_status lf_tokenizer_encode(const struct lf_tokenizer *tokenizer,

@@ -1,0 +1,109 @@
+#include "model/plan.h"
+
+#include "model/model.h"
+#include "model/state.h"
+#include "model/weights.h"
+#include "model/work.h"
+
+// What the process needs besides: libraries, HTTP, streams that are read slowly, thread stacks.
+enum {
+    RUNTIME_BYTES = 64 * 1024 * 1024,
+    RUNTIME_SLOT_BYTES = 2 * 1024 * 1024,
+    RUNTIME_THREAD_BYTES = 256 * 1024,
+    MARGIN_BYTES = 256 * 1024 * 1024,
+};
+
+static const struct {
+    const char *key, *words;
+} lines[LF_PLAN_PARTS] = {
+    [LF_PLAN_WEIGHTS] = {"weights", "weights, mapped from disk"},
+    [LF_PLAN_ENGRAM] = {"engram_tables", "Engram tables, on disk (not counted)"},
+    [LF_PLAN_DRAFTER] = {"drafter", "drafter (not loaded)"},
+    [LF_PLAN_VISION] = {"vision_tower", "image tower (not loaded)"},
+    [LF_PLAN_INDEX] = {"tensor_index", "tensor names and places"},
+    [LF_PLAN_STATE] = {"slot_state", "slots: bounded state"},
+    [LF_PLAN_HISTORY] = {"slot_history", "slots: token history, page tables"},
+    [LF_PLAN_KV] = {"kv", "KV pages promised"},
+    [LF_PLAN_WORK] = {"workspace", "workspace of a chunk or launch"},
+    [LF_PLAN_LOGITS] = {"logits", "logits rows"},
+    [LF_PLAN_ROTARY] = {"rotary", "rotary rows of a call"},
+    [LF_PLAN_SCRATCH] = {"scratch", "scratch of the threads"},
+    [LF_PLAN_CACHE] = {"prompt_cache", "prompt cache cap"},
+    [LF_PLAN_TEXT] = {"tokenizer", "tokenizer, token map"},
+    [LF_PLAN_RUNTIME] = {"runtime", "runtime: libraries, HTTP, stacks"},
+};
+
+const char *lf_plan_key(enum lf_plan_part part) {
+    return lines[part].key;
+}
+
+const char *lf_plan_words(enum lf_plan_part part) {
+    return lines[part].words;
+}
+
+bool lf_plan_counts(enum lf_plan_part part) {
+    return part != LF_PLAN_ENGRAM;
+}
+
+bool lf_plan_exceeded(uint64_t planned, uint64_t measured) {
+    uint64_t above = measured > planned ? measured - planned : 0;
+    return above > planned / 50 && above > MARGIN_BYTES;
+}
+
+// The pointers and shapes of lf_weights, as its fetch takes them from an arena.
+static uint64_t weights_bytes(const struct lf_topology *t) {
+    uint64_t layer = sizeof(struct lf_layer) +
+                     lf_arena_rounded(t->o_groups * sizeof(struct lf_matrix)) +
+                     lf_arena_rounded(t->experts * sizeof(struct lf_expert));
+    return t->layers * layer + t->n_engram * lf_arena_rounded(sizeof(struct lf_engram_weights));
+}
+
+static uint32_t rows_max(const struct lf_plan_ask *ask) {
+    return ask->chunk_rows > LF_LAUNCH_ROWS ? ask->chunk_rows : LF_LAUNCH_ROWS;
+}
+
+void lf_plan_make(struct lf_plan *out, const struct lf_plan_ask *ask) {
+    struct lf_state_shape shape;
+    uint64_t work[LF_WORK_PARTS], launch[LF_WORK_PARTS], slots = ask->slots;
+    lf_state_shape_init(&shape, ask->t, ask->context);
+    lf_work_bytes(work, &shape, ask->slots, rows_max(ask), LF_LAUNCH_ROWS);
+    lf_work_bytes(launch, &shape, ask->slots, LF_LAUNCH_ROWS, LF_LAUNCH_ROWS);
+    *out = (struct lf_plan){
+        .bytes = {
+            [LF_PLAN_WEIGHTS] = ask->weight_bytes,
+            [LF_PLAN_ENGRAM] = ask->table_bytes,
+            [LF_PLAN_INDEX] = ask->index_bytes + weights_bytes(ask->t),
+            [LF_PLAN_STATE] = slots * lf_state_bounded_bytes(&shape),
+            [LF_PLAN_HISTORY] = slots * lf_state_history_bytes(&shape),
+            [LF_PLAN_KV] = slots * lf_state_kv_bytes(&shape, ask->context),
+            [LF_PLAN_WORK] = work[LF_WORK_ROWS],
+            [LF_PLAN_LOGITS] = work[LF_WORK_LOGITS],
+            [LF_PLAN_ROTARY] = work[LF_WORK_ROTARY],
+            [LF_PLAN_SCRATCH] = ask->threads * lf_model_scratch_bytes(ask->t),
+            [LF_PLAN_CACHE] = ask->cache_bytes,
+            [LF_PLAN_TEXT] = ask->text_bytes + ask->t->vocab * sizeof(uint32_t),
+            [LF_PLAN_RUNTIME] = RUNTIME_BYTES + slots * RUNTIME_SLOT_BYTES +
+                                (uint64_t)ask->threads * RUNTIME_THREAD_BYTES,
+        },
+        .launch_bytes = launch[LF_WORK_ROWS] + launch[LF_WORK_ROTARY],
+        .kv_position_bytes = lf_state_position_bytes(&shape),
+        .kv_pages = slots * lf_state_pages(&shape, ask->context),
+        .context = ask->context, .slots = ask->slots, .chunk_rows = ask->chunk_rows,
+        .threads = ask->threads,
+    };
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        out->need += lf_plan_counts(part) ? out->bytes[part] : 0;
+}
+
+void lf_plan_print_json(struct lf_buffer *out, const struct lf_plan *plan) {
+    lf_buffer_printf(out, "\"parallel\":%u,\"context\":%llu,\"chunk_rows\":%u,\"threads\":%u,",
+                     plan->slots, (unsigned long long)plan->context, plan->chunk_rows,
+                     plan->threads);
+    lf_buffer_printf(out, "\"kv_position_bytes\":%llu,\"launch_bytes\":%llu,\"lines\":{",
+                     (unsigned long long)plan->kv_position_bytes,
+                     (unsigned long long)plan->launch_bytes);
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        lf_buffer_printf(out, "%s\"%s\":%llu", part ? "," : "", lines[part].key,
+                         (unsigned long long)plan->bytes[part]);
+    lf_buffer_printf(out, "},\"need_bytes\":%llu", (unsigned long long)plan->need);
+}
