@@ -6,6 +6,7 @@
 #include "kernel/attention/attention.h"
 #include "kernel/cache_pack/cache_pack.h"
 #include "kernel/compress_pool/compress_pool.h"
+#include "kernel/draft_join/draft_join.h"
 #include "kernel/embed/embed.h"
 #include "kernel/engram_gate/engram_gate.h"
 #include "kernel/engram_gather/engram_gather.h"

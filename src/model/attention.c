@@ -92,7 +92,8 @@ void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer) {
     m->k.attention(m->pool, &(struct lf_attention_args){
                                 .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
                                 .row = w->row, .q = w->q, .scale = m->attention_scale,
-                                .sink = layer->attn_sink, .window = t->window, .span = w->span,
+                                .sink = layer->attn_sink, .window = t->window,
+                                .whole_span = layer->id >= t->layers, .span = w->span,
                                 .call_keys = w->call_keys, .ring = m->lane_ring,
                                 .ring_rows = m->shape.ring_rows,
                                 .entries = layer->ratio ? m->lane_entry : NULL,

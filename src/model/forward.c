@@ -87,7 +87,7 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_stream_expand(m);
 }
 
-static void ffn_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
+void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_stream_mix(m, &layer->hc_ffn);
     lf_stream_collapse(m, layer->ffn_norm);
     lf_moe(m, layer);
@@ -117,8 +117,9 @@ void lf_head(struct lf_v41 *m) {
 void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer) {
     if (layer->engram)
         lf_engram(m, layer);
+    lf_taps_store(m, layer);
     attention_sublayer(m, layer);
-    ffn_sublayer(m, layer);
+    lf_forward_experts(m, layer);
 }
 
 void lf_forward(struct lf_v41 *m) {

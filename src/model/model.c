@@ -98,6 +98,23 @@ void lf_model_tell_pages(struct lf_v41 *m, uint32_t slot) {
     m->state[slot].pages_told = held;
 }
 
+// The drafter takes part where the checkpoint has one: weights, rings, taps and its own buffers.
+static enum lf_status open_drafter(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
+                                   const struct lf_model_options *options, struct lf_error *err) {
+    struct lf_checkpoint_summary summary;
+    lf_checkpoint_summary(checkpoint, &summary);
+    if (!summary.has_drafts || options->no_drafts)
+        return LF_OK;
+    if (m->t->draft_block > LF_DRAFTS_MAX)
+        return lf_fail(err, LF_E_UNSUPPORTED,
+                       "config.json: dspark_block_size %u, this build drafts at most %d tokens",
+                       m->t->draft_block, LF_DRAFTS_MAX);
+    LF_TRY(lf_weights_fetch_draft(&m->weights, &m->arena, checkpoint, err));
+    lf_state_shape_add_drafter(&m->shape);
+    m->target.drafter = &lf_model_drafter_ops;
+    return LF_OK;
+}
+
 static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
                                  const struct lf_model_options *options, struct lf_error *err) {
     uint32_t rows_max;
@@ -106,6 +123,7 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     LF_TRY(lf_engram_layout_build(&m->engram_layout, m->t, err));
     set_constants(m);
     LF_TRY(lf_weights_fetch(&m->weights, &m->arena, checkpoint, err));
+    LF_TRY(open_drafter(m, checkpoint, options, err));
     m->weights_taken = m->arena.bytes;
     LF_TRY(lf_pool_open(&m->pool, lf_model_threads(options->threads), scratch_bytes(m->t), err));
     rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;

@@ -16,6 +16,7 @@ struct lf_model_options {
     uint32_t slots;      // 0: 1
     uint64_t context;    // positions a slot; 0: the model's
     uint32_t chunk_rows; // most rows of one prefill call; 0: LF_CHUNK_ROWS
+    bool no_drafts;      // leave the checkpoint's drafter out
     bool no_cone;        // run every row in full (tests: cone == full)
 };
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 // Sorts the chosen (row, expert) pairs by expert: each expert's rows become one run.
-static void group_pairs(struct lf_v41 *m) {
+static void group_pairs(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
-    uint32_t experts = m->t->experts, top = m->t->experts_top, choices = w->rows * top;
+    uint32_t experts = layer->experts, top = layer->top, choices = w->rows * top;
     memset(w->expert_first, 0, sizeof *w->expert_first * (experts + 1));
     for (uint32_t i = 0; i < choices; i++)
         w->expert_first[w->route_id[i] + 1]++;
@@ -38,7 +38,7 @@ static void gate_up(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *ga
                     uint16_t *up_shared) {
     struct lf_work *w = &m->work;
     struct lf_linear_job *job = w->job;
-    for (uint32_t e = 0; e < m->t->experts; e++) {
+    for (uint32_t e = 0; e < layer->experts; e++) {
         uint32_t first = w->expert_first[e], rows = w->expert_first[e + 1] - first;
         if (!rows)
             continue;
@@ -64,10 +64,10 @@ static void down(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     uint32_t dim = t->expert_dim, shared_dim = dim * t->shared_experts;
-    lf_quantize(m, w->gate, w->up, w->rows * t->experts_top, dim);
+    lf_quantize(m, w->gate, w->up, w->rows * layer->top, dim);
     lf_quantize(m, gate_shared, up_shared, w->rows, shared_dim);
     struct lf_linear_job *job = w->job;
-    for (uint32_t e = 0; e < t->experts; e++) {
+    for (uint32_t e = 0; e < layer->experts; e++) {
         size_t first = w->expert_first[e];
         uint32_t rows = w->expert_first[e + 1] - (uint32_t)first;
         const struct lf_matrix *w2 = &layer->expert[e].w2;
@@ -87,17 +87,17 @@ static void down(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_
 void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    uint32_t pairs = w->rows * t->experts_top;
+    uint32_t pairs = w->rows * layer->top;
     if (!w->rows)
         return;
     lf_project(m, &layer->gate, w->in, w->route_logits, w->rows, 1);
-    m->k.router(m->pool, &(struct lf_router_args){.rows = w->rows, .experts = t->experts,
-                                                  .top = t->experts_top,
+    m->k.router(m->pool, &(struct lf_router_args){.rows = w->rows, .experts = layer->experts,
+                                                  .top = layer->top,
                                                   .logits = w->route_logits,
                                                   .bias = layer->gate_bias,
                                                   .route_scale = t->route_scale,
                                                   .id = w->route_id, .weight = w->route_weight});
-    group_pairs(m);
+    group_pairs(m, layer);
     uint16_t *gate_shared = w->gate + (size_t)pairs * t->expert_dim;
     uint16_t *up_shared = w->up + (size_t)pairs * t->expert_dim;
     lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
@@ -106,7 +106,7 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     activate(m, gate_shared, up_shared, NULL, w->rows, t->expert_dim * t->shared_experts);
     down(m, layer, gate_shared, up_shared);
     m->k.expert_join(m->pool, &(struct lf_expert_join_args){
-                                  .rows = w->rows, .top = t->experts_top, .dim = t->hidden,
+                                  .rows = w->rows, .top = layer->top, .dim = t->hidden,
                                   .expert = w->down, .pair = w->pair_of, .shared = w->shared,
                                   .y = w->out});
 }

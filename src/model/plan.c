@@ -18,7 +18,7 @@ static const struct {
 } lines[LF_PLAN_PARTS] = {
     [LF_PLAN_WEIGHTS] = {"weights", "weights, mapped from disk"},
     [LF_PLAN_ENGRAM] = {"engram_tables", "Engram tables, on disk (not counted)"},
-    [LF_PLAN_DRAFTER] = {"drafter", "drafter (not loaded)"},
+    [LF_PLAN_DRAFTER] = {"drafter", "drafter, mapped from disk"},
     [LF_PLAN_VISION] = {"vision_tower", "image tower (not loaded)"},
     [LF_PLAN_INDEX] = {"tensor_index", "tensor names and places"},
     [LF_PLAN_STATE] = {"slot_state", "slots: bounded state"},
@@ -50,12 +50,20 @@ bool lf_plan_exceeded(uint64_t planned, uint64_t measured) {
     return above > planned / 50 && above > MARGIN_BYTES;
 }
 
-// The pointers and shapes of lf_weights, as its fetch takes them from an arena.
-static uint64_t weights_bytes(const struct lf_topology *t) {
-    uint64_t layer = sizeof(struct lf_layer) +
-                     lf_arena_rounded(t->o_groups * sizeof(struct lf_matrix)) +
-                     lf_arena_rounded(t->experts * sizeof(struct lf_expert));
-    return t->layers * layer + t->n_engram * lf_arena_rounded(sizeof(struct lf_engram_weights));
+static uint64_t layer_bytes(const struct lf_topology *t, uint32_t experts) {
+    return sizeof(struct lf_layer) + lf_arena_rounded(t->o_groups * sizeof(struct lf_matrix)) +
+           lf_arena_rounded(experts * sizeof(struct lf_expert));
+}
+
+// The pointers and shapes of lf_weights, as its fetches take them from an arena.
+static uint64_t weights_bytes(const struct lf_plan_ask *ask) {
+    const struct lf_topology *t = ask->t;
+    uint64_t bytes = t->layers * layer_bytes(t, t->experts) +
+                     t->n_engram * lf_arena_rounded(sizeof(struct lf_engram_weights));
+    if (ask->drafter)
+        bytes += lf_arena_rounded(sizeof(struct lf_draft_weights)) +
+                 t->draft_layers * layer_bytes(t, t->draft_experts);
+    return bytes;
 }
 
 static uint32_t rows_max(const struct lf_plan_ask *ask) {
@@ -66,13 +74,16 @@ void lf_plan_make(struct lf_plan *out, const struct lf_plan_ask *ask) {
     struct lf_state_shape shape;
     uint64_t work[LF_WORK_PARTS], launch[LF_WORK_PARTS], slots = ask->slots;
     lf_state_shape_init(&shape, ask->t, ask->context);
+    if (ask->drafter)
+        lf_state_shape_add_drafter(&shape);
     lf_work_bytes(work, &shape, ask->slots, rows_max(ask), LF_LAUNCH_ROWS);
     lf_work_bytes(launch, &shape, ask->slots, LF_LAUNCH_ROWS, LF_LAUNCH_ROWS);
     *out = (struct lf_plan){
         .bytes = {
             [LF_PLAN_WEIGHTS] = ask->weight_bytes,
             [LF_PLAN_ENGRAM] = ask->table_bytes,
-            [LF_PLAN_INDEX] = ask->index_bytes + weights_bytes(ask->t),
+            [LF_PLAN_DRAFTER] = ask->drafter ? ask->draft_bytes : 0,
+            [LF_PLAN_INDEX] = ask->index_bytes + weights_bytes(ask),
             [LF_PLAN_STATE] = slots * lf_state_bounded_bytes(&shape),
             [LF_PLAN_HISTORY] = slots * lf_state_history_bytes(&shape),
             [LF_PLAN_KV] = slots * lf_state_kv_bytes(&shape, ask->context),

@@ -27,6 +27,8 @@ enum lf_plan_part {
 // What a plan follows from: sizes of the checkpoint and the numbers that will apply, none 0.
 struct lf_plan_ask {
     const struct lf_topology *t;
+    bool drafter;                       // it takes part
+    uint64_t draft_bytes;               // its tensors
     uint64_t weight_bytes, table_bytes; // tensors of the text model; of them Engram tables apart
     uint64_t index_bytes;               // names and headers of the tensors
     uint64_t text_bytes;                // the tokenizer as it was read

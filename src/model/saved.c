@@ -7,7 +7,7 @@
 
 // One block: this, the page table, the logits, the copied parts.
 struct lf_saved {
-    uint64_t at;
+    uint64_t at, draft_from;
     uint64_t bytes; // of the block
     uint32_t what;
     uint8_t **page;  // [pages_before]: entries then keys of each source
@@ -57,9 +57,10 @@ static void part(struct walk *walk, void *data, uint64_t bytes) {
     walk->bytes += bytes;
 }
 
-// The rows of a window ring that rows from at on can read.
-static void ring_part(struct walk *walk, const struct lf_v41 *m, uint8_t *ring, uint64_t at) {
-    uint64_t span = m->t->window - 1, bytes = m->shape.window_bytes;
+// The rows of a window ring that rows from at on can read; a pass of drafts may start there too.
+static void ring_part(struct walk *walk, const struct lf_v41 *m, uint8_t *ring, uint64_t at,
+                      bool drafts) {
+    uint64_t span = m->t->window - (drafts ? 0 : 1), bytes = m->shape.window_bytes;
     for (uint64_t p = at > span ? at - span : 0; p < at; p++)
         part(walk, ring + p % m->shape.ring_rows * bytes, bytes);
 }
@@ -77,8 +78,8 @@ static void copied_parts(struct walk *walk, const struct lf_v41 *m, const struct
     const struct lf_topology *t = m->t;
     uint64_t back = t->engram_ngram - 1 < at ? t->engram_ngram - 1 : at;
     uint64_t raw = 2 * (uint64_t)t->head_dim;
-    for (uint32_t l = 0; l < t->layers; l++)
-        ring_part(walk, m, state->ring[l], at);
+    for (uint32_t l = 0; l < m->shape.rings; l++)
+        ring_part(walk, m, state->ring[l], at, l >= t->layers);
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
         cut_page_part(walk, &state->entry[s], entries_before(m, s, at), m->shape.entry_bytes);
         cut_page_part(walk, &state->key[s], entries_before(m, s, at), m->shape.key_bytes);
@@ -175,6 +176,7 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
     struct lf_v41 *m = model_of(target);
     *out = NULL;
     LF_TRY(check_save(m, slot, at, what, err));
+    lf_draft_fill(m, &slot, 1);
     const struct lf_state *state = &m->state[slot];
     uint64_t bytes = block_bytes(m, at, what);
     struct lf_saved *saved = malloc(bytes);
@@ -189,6 +191,7 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
     if (what & LF_SAVE_LOGITS)
         memcpy(saved->logits, state->last, m->info.vocab * sizeof *saved->logits);
     if (what & LF_SAVE_STATE) {
+        saved->draft_from = state->draft_from;
         struct walk walk = {.mode = SAVE, .block = saved->copied};
         struct filling filling = {.saved = saved, .total = &m->saved_bytes};
         whole_pages(m, state, at, hold_page, &filling);
@@ -218,7 +221,8 @@ static enum lf_status restore_state(struct lf_v41 *m, struct lf_state *state,
         return status;
     }
     copied_parts(&walk, m, state, saved->at);
-    state->length = saved->at;
+    state->length = state->taps_from = state->draft_end = saved->at;
+    state->draft_from = saved->draft_from;
     return LF_OK;
 }
 

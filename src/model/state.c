@@ -22,8 +22,14 @@ void lf_state_shape_init(struct lf_state_shape *shape, const struct lf_topology 
         .window_bytes = lf_qa8_row_bytes(t->head_dim),
         .entry_bytes = lf_qf4s_row_bytes(t->head_dim),
         .key_bytes = lf_qf4e_row_bytes(t->index_dim),
+        .rings = t->layers,
         .pages_max = (uint32_t)((context + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS),
     };
+}
+
+void lf_state_shape_add_drafter(struct lf_state_shape *shape) {
+    shape->rings = shape->t->layers + shape->t->draft_layers;
+    shape->tap_size = shape->t->n_draft_taps * shape->t->hidden;
 }
 
 static uint32_t source_ratio(const struct lf_topology *t, uint32_t source) {
@@ -59,14 +65,16 @@ static bool buffers_open(struct lf_state *state, const struct lf_state_shape *sh
     uint64_t *bounded = &state->bounded_bytes;
     state->history = take(&state->history_bytes, shape->context, sizeof *state->history);
     state->last = take(bounded, t->vocab, sizeof *state->last);
-    state->ring = take(bounded, t->layers, sizeof *state->ring);
+    state->ring = take(bounded, shape->rings, sizeof *state->ring);
+    state->taps = take(bounded, (size_t)shape->ring_rows * shape->tap_size + 1,
+                       sizeof *state->taps);
     state->entry = take(bounded, t->n_kv_sources + 1, sizeof *state->entry);
     state->key = take(bounded, t->n_kv_sources + 1, sizeof *state->key);
     state->open = take(bounded, t->n_kv_sources + 1, sizeof *state->open);
-    if (!state->history || !state->last || !state->ring || !state->entry || !state->key ||
-        !state->open)
+    if (!state->history || !state->last || !state->ring || !state->taps || !state->entry ||
+        !state->key || !state->open)
         return false;
-    for (uint32_t l = 0; l < t->layers; l++) {
+    for (uint32_t l = 0; l < shape->rings; l++) {
         state->ring[l] = take(bounded, shape->ring_rows, shape->window_bytes);
         if (!state->ring[l])
             return false;
@@ -102,9 +110,10 @@ void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape) 
         if (state->open)
             free(state->open[s]);
     }
-    for (uint32_t l = 0; state->ring && l < t->layers; l++)
+    for (uint32_t l = 0; state->ring && l < shape->rings; l++)
         free(state->ring[l]);
     free(state->ring);
+    free(state->taps);
     free(state->entry);
     free(state->key);
     free(state->open);
@@ -152,7 +161,8 @@ uint64_t lf_state_bounded_bytes(const struct lf_state_shape *shape) {
     for (uint32_t s = 0; s < t->n_kv_sources; s++)
         if (source_ratio(t, s) > 1)
             open += (uint64_t)shape->open_rows * 2 * t->head_dim * sizeof(float);
-    return t->layers * ring + open + t->vocab * sizeof(float) +
+    uint64_t taps = ((uint64_t)shape->ring_rows * shape->tap_size + 1) * sizeof(uint16_t);
+    return shape->rings * ring + taps + open + t->vocab * sizeof(float) +
            sources * (2 * sizeof(struct lf_paged) + sizeof(float *));
 }
 
@@ -211,6 +221,7 @@ void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape) 
     state->logits_ready = false;
     state->n_plan = 0;
     state->pending_rows = 0;
+    state->taps_from = state->draft_from = state->draft_end = 0;
 }
 
 static void digest_number(struct lf_sha256 *sha, uint64_t n) {
@@ -241,7 +252,7 @@ void lf_state_digest(const struct lf_state *state, const struct lf_state_shape *
                           2 * t->head_dim * sizeof(float));
     }
     uint64_t first = n > t->window - 1 ? n - (t->window - 1) : 0;
-    for (uint32_t l = 0; l < t->layers; l++)
+    for (uint32_t l = 0; l < shape->rings; l++)
         for (uint64_t p = first; p < n; p++)
             lf_sha256_add(&sha, state->ring[l] + p % shape->ring_rows * shape->window_bytes,
                           shape->window_bytes);

@@ -16,6 +16,8 @@ struct lf_state_shape {
     uint32_t ring_rows;   // a power of two, at least window + LF_WINDOW_MAX - 1 (L-15)
     uint32_t open_rows;   // ring of raw compressor rows, a power of two, at least LF_WINDOW_MAX + 2
     uint32_t window_bytes, entry_bytes, key_bytes; // packed row sizes
+    uint32_t rings;       // window rings: the backbone's layers, then the draft blocks
+    uint32_t tap_size;    // elements of a row's taps, in order; 0: no drafter
     uint32_t pages_max;   // pages of one source at ratio 1 for the whole context
 };
 
@@ -30,7 +32,10 @@ struct lf_state {
     uint32_t n_plan;
     uint32_t pending_rows; // rows of the last verify that wait for a keep; 0: none
     uint32_t *history;     // [context] token ids by position
-    uint8_t **ring;        // [layers] window rows
+    uint8_t **ring;        // [rings] window rows; draft blocks: context rows (model.md 11.3)
+    uint16_t *taps;        // bf16 [ring_rows][tap_size] by position (model.md 11.2)
+    uint64_t taps_from;    // taps are there from this position to length
+    uint64_t draft_from, draft_end; // context rows are there from .. end-1
     struct lf_paged *entry; // [sources] compressed rows
     struct lf_paged *key;   // [sources] index keys
     float **open;          // [sources] raw v then g by position; NULL for ratio 1
@@ -39,6 +44,8 @@ struct lf_state {
 
 void lf_state_shape_init(struct lf_state_shape *shape, const struct lf_topology *t,
                          uint64_t context);
+// Room for a drafter: its rings follow the layers', and taps wait by position (L-21).
+void lf_state_shape_add_drafter(struct lf_state_shape *shape);
 LF_CHECKED enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape *shape,
                                         struct lf_error *err);
 void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape);

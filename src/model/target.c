@@ -82,6 +82,7 @@ static void commit_prefill(struct lf_v41 *m, const struct lf_chunk *c) {
             s->complete = true;
             s->logits_ready = c->plan[i].logits;
         }
+    lf_taps_commit(m, c->slot);
 }
 
 // Copies the logits of each lane's newest wanted row to its slot; work.logits follows row order.
@@ -269,6 +270,7 @@ static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t ou
     LF_TRY(check_slot(m, slot, err));
     if (!m->state[slot].complete)
         return lf_fail(err, LF_E_PLAN, "slot %u: its state is not complete here", slot);
+    lf_draft_fill(m, &slot, 1);
     lf_state_digest(&m->state[slot], &m->shape, out);
     return LF_OK;
 }

@@ -52,6 +52,9 @@ void lf_forward(struct lf_v41 *m);
 // One layer of it: Engram where it has one, attention, experts.
 void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer);
 
+// Its second half: experts over the streams, for draft blocks too.
+void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer);
+
 // The streams of the live rows: work.x, with work.pre handed from sublayer to sublayer.
 void lf_stream_start(struct lf_v41 *m);                                   // model.md 5
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc);     // 7, from work.x

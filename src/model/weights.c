@@ -7,12 +7,13 @@ struct fetch {
     struct lf_checkpoint *checkpoint;
     const struct lf_topology *t;
     struct lf_arena *arena;
-    uint32_t layer;
+    const char *root; // layers or mtp
+    uint32_t number;  // under that root
     char name[128];
 };
 
 static const char *tensor_name(struct fetch *f, const char *tail) {
-    snprintf(f->name, sizeof f->name, "layers.%u.%s", f->layer, tail);
+    snprintf(f->name, sizeof f->name, "%s.%u.%s", f->root, f->number, tail);
     return f->name;
 }
 
@@ -106,12 +107,12 @@ static enum lf_status fetch_expert(struct fetch *f, struct lf_expert *e, const c
 static enum lf_status fetch_experts(struct fetch *f, struct lf_layer *l, struct lf_error *err) {
     const struct lf_topology *t = f->t;
     LF_TRY(get_bf16(f, &l->ffn_norm, "ffn_norm.weight", t->hidden, 0, err));
-    LF_TRY(get_matrix(f, &l->gate, "ffn.gate", t->experts, t->hidden, err));
-    LF_TRY(get_f32(f, &l->gate_bias, "ffn.gate.bias", t->experts, 0, err));
-    l->expert = lf_arena_alloc(f->arena, t->experts, sizeof *l->expert);
+    LF_TRY(get_matrix(f, &l->gate, "ffn.gate", l->experts, t->hidden, err));
+    LF_TRY(get_f32(f, &l->gate_bias, "ffn.gate.bias", l->experts, 0, err));
+    l->expert = lf_arena_alloc(f->arena, l->experts, sizeof *l->expert);
     if (!l->expert)
-        return lf_fail(err, LF_E_MEM, "out of memory for %u experts", t->experts);
-    for (uint32_t e = 0; e < t->experts; e++) {
+        return lf_fail(err, LF_E_MEM, "out of memory for %u experts", l->experts);
+    for (uint32_t e = 0; e < l->experts; e++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "ffn.experts.%u", e);
         LF_TRY(fetch_expert(f, &l->expert[e], prefix, t->expert_dim, err));
@@ -141,8 +142,7 @@ static enum lf_status fetch_engram(struct fetch *f, struct lf_layer *l, struct l
 }
 
 static enum lf_status fetch_layer(struct fetch *f, struct lf_layer *l, struct lf_error *err) {
-    l->id = f->layer;
-    l->ratio = f->t->ratio[f->layer];
+    l->ratio = f->t->ratio[l->id];
     LF_TRY(fetch_hc(f, &l->hc_attn, "attn", err));
     LF_TRY(fetch_hc(f, &l->hc_ffn, "ffn", err));
     LF_TRY(fetch_attention(f, l, err));
@@ -154,7 +154,8 @@ static enum lf_status fetch_layer(struct fetch *f, struct lf_layer *l, struct lf
 enum lf_status lf_weights_fetch(struct lf_weights *out, struct lf_arena *arena,
                                 struct lf_checkpoint *checkpoint, struct lf_error *err) {
     const struct lf_topology *t = lf_checkpoint_topology(checkpoint);
-    struct fetch f = {.checkpoint = checkpoint, .t = t, .arena = arena};
+    struct fetch f = {.checkpoint = checkpoint, .t = t, .arena = arena,
+                      .root = "layers"};
     uint64_t shape[1] = {t->hidden};
     *out = (struct lf_weights){0};
     LF_TRY(lf_checkpoint_matrix(checkpoint, &out->embed, "embed", t->vocab, t->hidden, err));
@@ -165,7 +166,47 @@ enum lf_status lf_weights_fetch(struct lf_weights *out, struct lf_arena *arena,
     out->layer = lf_arena_alloc(arena, t->layers, sizeof *out->layer);
     if (!out->layer)
         return lf_fail(err, LF_E_MEM, "out of memory for %u layers", t->layers);
-    for (f.layer = 0; f.layer < t->layers; f.layer++)
-        LF_TRY(fetch_layer(&f, &out->layer[f.layer], err));
+    for (f.number = 0; f.number < t->layers; f.number++) {
+        struct lf_layer *l = &out->layer[f.number];
+        *l = (struct lf_layer){.id = f.number, .experts = t->experts, .top = t->experts_top};
+        LF_TRY(fetch_layer(&f, l, err));
+    }
+    return LF_OK;
+}
+
+// What only the first block and only the last one hold (model.md 1.1).
+static enum lf_status fetch_ends(struct fetch *f, struct lf_draft_weights *d,
+                                 struct lf_error *err) {
+    const struct lf_topology *t = f->t;
+    uint32_t taps = t->n_draft_taps * t->hidden, rank = t->draft_markov_rank;
+    f->number = 0;
+    LF_TRY(get_matrix(f, &d->main_proj, "main_proj", t->hidden, taps, err));
+    LF_TRY(get_bf16(f, &d->main_norm, "main_norm.weight", t->hidden, 0, err));
+    f->number = t->draft_layers - 1;
+    LF_TRY(get_bf16(f, &d->norm, "norm.weight", t->hidden, 0, err));
+    LF_TRY(get_matrix(f, &d->markov_embed, "markov_head.embed", t->vocab, rank, err));
+    if (d->markov_embed.format != LF_WEIGHT_BF16)
+        return lf_fail(err, LF_E_UNSUPPORTED, "tensor %s.weight: expected BF16", f->name);
+    LF_TRY(get_matrix(f, &d->markov_head, "markov_head.head", t->vocab, rank, err));
+    return get_matrix(f, &d->confidence, "confidence_head.proj", 1, t->hidden + rank, err);
+}
+
+enum lf_status lf_weights_fetch_draft(struct lf_weights *out, struct lf_arena *arena,
+                                      struct lf_checkpoint *checkpoint, struct lf_error *err) {
+    const struct lf_topology *t = lf_checkpoint_topology(checkpoint);
+    struct fetch f = {.checkpoint = checkpoint, .t = t, .arena = arena, .root = "mtp"};
+    struct lf_draft_weights *d = lf_arena_alloc(arena, 1, sizeof *d);
+    if (d)
+        d->block = lf_arena_alloc(arena, t->draft_layers, sizeof *d->block);
+    if (!d || !d->block)
+        return lf_fail(err, LF_E_MEM, "out of memory for %u draft blocks", t->draft_layers);
+    for (f.number = 0; f.number < t->draft_layers; f.number++) {
+        struct lf_layer *l = &d->block[f.number];
+        *l = (struct lf_layer){.id = t->layers + f.number, .experts = t->draft_experts,
+                               .top = t->draft_experts_top};
+        LF_TRY(fetch_layer(&f, l, err));
+    }
+    LF_TRY(fetch_ends(&f, d, err));
+    out->draft = d;
     return LF_OK;
 }

@@ -26,7 +26,8 @@ struct lf_engram_weights {
 };
 
 struct lf_layer {
-    uint32_t id, ratio;
+    uint32_t id, ratio; // draft blocks follow the backbone's layers
+    uint32_t experts, top;
     const uint16_t *attn_norm, *ffn_norm; // bf16 [hidden]
     struct lf_hc_weights hc_attn, hc_ffn;
     struct lf_matrix wq_a;        // [q_lora][hidden]
@@ -52,12 +53,27 @@ struct lf_layer {
     struct lf_engram_weights *engram; // NULL on most layers
 };
 
+// The drafter: blocks of the backbone's shape, what feeds them and what reads them (model.md 11).
+struct lf_draft_weights {
+    struct lf_layer *block;       // [draft_layers]
+    struct lf_matrix main_proj;   // [hidden][taps*hidden]
+    const uint16_t *main_norm;    // bf16 [hidden]
+    const uint16_t *norm;         // bf16 [hidden]
+    struct lf_matrix markov_embed, markov_head; // [vocab][rank]
+    struct lf_matrix confidence;  // [1][hidden+rank]
+};
+
 struct lf_weights {
     struct lf_matrix embed, head; // [vocab][hidden]
     const uint16_t *norm;         // bf16 [hidden]
     struct lf_layer *layer;       // [layers]
+    struct lf_draft_weights *draft; // NULL: no drafter
 };
 
 // The names, dtypes and shapes of model.md 2; the first that does not fit is named.
 LF_CHECKED enum lf_status lf_weights_fetch(struct lf_weights *out, struct lf_arena *arena,
                                            struct lf_checkpoint *checkpoint, struct lf_error *err);
+// The same of mtp.*, for a checkpoint that has them: sets draft.
+LF_CHECKED enum lf_status lf_weights_fetch_draft(struct lf_weights *out, struct lf_arena *arena,
+                                                 struct lf_checkpoint *checkpoint,
+                                                 struct lf_error *err);

@@ -6,6 +6,8 @@
 
 // Score memory: as many rows at once as fit, at least one.
 enum { SCORE_FLOATS = 16 * 1024 * 1024 };
+// Context rows of the drafter made at once.
+enum { FILL_ROWS = 128 };
 
 // Takes each buffer from an arena, or without one only counts its bytes: one list for both.
 struct taker {
@@ -84,18 +86,18 @@ static void take_compressed(struct lf_work *w, struct taker *taker, const struct
 static void take_experts(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                          size_t n) {
     size_t pairs = w->pairs_max, shared = (size_t)t->expert_dim * t->shared_experts;
-    TAKE(w->route_logits, n * t->experts);
+    TAKE(w->route_logits, n * w->experts_max);
     TAKE(w->route_id, pairs);
     TAKE(w->route_weight, pairs);
     TAKE(w->pair_row, pairs);
     TAKE(w->pair_of, pairs);
     TAKE(w->pair_weight, pairs);
-    TAKE(w->expert_first, (size_t)t->experts + 1);
+    TAKE(w->expert_first, (size_t)w->experts_max + 1);
     TAKE(w->gate, pairs * t->expert_dim + n * shared);
     TAKE(w->up, pairs * t->expert_dim + n * shared);
     TAKE(w->down, pairs * t->hidden);
     TAKE(w->shared, n * t->hidden);
-    TAKE(w->job, 2 * (size_t)t->experts + 8 + t->o_groups);
+    TAKE(w->job, 2 * (size_t)w->experts_max + 8 + t->o_groups);
 }
 
 static void take_rest(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
@@ -113,11 +115,40 @@ static void take_rest(struct lf_work *w, struct taker *taker, const struct lf_to
     taker->part = LF_WORK_ROWS;
 }
 
+static void take_drafter(struct lf_work *w, struct taker *taker,
+                         const struct lf_state_shape *shape) {
+    const struct lf_topology *t = shape->t;
+    struct lf_draft_work *d = &w->draft;
+    uint32_t asks = w->logits_rows_max / t->draft_block;
+    size_t rank = t->draft_markov_rank;
+    d->rows_max = w->rows_max < FILL_ROWS ? w->rows_max : FILL_ROWS;
+    d->asks_max = asks < LF_DRAFT_ASKS_MAX ? asks : LF_DRAFT_ASKS_MAX;
+    LF_ASSERT(d->asks_max > 0 && w->rows_max >= w->logits_rows_max);
+    size_t n = (size_t)d->asks_max * t->draft_block;
+    TAKE(d->taps, (size_t)d->rows_max * shape->tap_size);
+    TAKE(d->taps_q, (size_t)d->rows_max * shape->tap_size);
+    TAKE(d->hidden, n * t->hidden);
+    TAKE(d->embed, d->asks_max * rank);
+    TAKE(d->judged, n * (t->hidden + rank));
+    TAKE(d->confidence, n);
+    TAKE(d->row, d->asks_max);
+    taker->part = LF_WORK_LOGITS;
+    TAKE(d->bias, (size_t)d->asks_max * t->vocab);
+    taker->part = LF_WORK_ROWS;
+}
+
 static void take_all(struct lf_work *w, struct taker *taker, const struct lf_state_shape *shape,
                      uint32_t slots, uint32_t rows_max, uint32_t logits_rows_max) {
     const struct lf_topology *t = shape->t;
+    bool drafts = shape->tap_size > 0;
+    uint32_t experts = t->experts, top = t->experts_top;
+    if (drafts && t->draft_experts > experts)
+        experts = t->draft_experts;
+    if (drafts && t->draft_experts_top > top)
+        top = t->draft_experts_top;
     *w = (struct lf_work){.rows_max = rows_max,
-                          .pairs_max = rows_max * t->experts_top,
+                          .experts_max = experts,
+                          .pairs_max = rows_max * top,
                           .logits_rows_max = logits_rows_max,
                           .score_stride = shape->context};
     size_t stride = w->score_stride, most = SCORE_FLOATS < stride ? stride : SCORE_FLOATS;
@@ -129,6 +160,8 @@ static void take_all(struct lf_work *w, struct taker *taker, const struct lf_sta
     take_compressed(w, taker, t, rows_max);
     take_experts(w, taker, t, rows_max);
     take_rest(w, taker, t, rows_max, slots);
+    if (drafts)
+        take_drafter(w, taker, shape);
 }
 
 void lf_work_bytes(uint64_t bytes[LF_WORK_PARTS], const struct lf_state_shape *shape,

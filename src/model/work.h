@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "format/topology.h"
 #include "kernel/row.h"
+#include "model/draft.h"
 #include "model/state.h"
 
 // The compressed entries that rows of a call complete, for one ratio.
@@ -16,7 +17,7 @@ struct lf_entries {
 };
 
 struct lf_work {
-    uint32_t rows_max, pairs_max, logits_rows_max;
+    uint32_t rows_max, experts_max, pairs_max, logits_rows_max; // drafter included
     struct lf_row *row_all; // [rows_max] the call as given
     struct lf_row *row;     // [rows_max] rows still alive at the present layer
     uint32_t rows_all, rows;
@@ -57,6 +58,7 @@ struct lf_work {
     uint16_t *engram_rows, *engram_kv; // [rows][columns*dim], [rows][(streams+1)*hidden]
     uint32_t *wanted;                // [rows] places of live rows whose logits are wanted
     float *logits;                   // [logits_rows_max][vocab]
+    struct lf_draft_work draft;      // empty without a drafter
 };
 
 enum lf_work_part { LF_WORK_ROWS, LF_WORK_ROTARY, LF_WORK_LOGITS, LF_WORK_PARTS };

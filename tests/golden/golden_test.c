@@ -44,6 +44,7 @@ static void run_prompt(struct lf_trial *t, const struct options *o, struct lf_lo
         lf_trial_maps(t);
         lf_trial_experts(t);
         lf_trial_attention(t);
+        lf_trial_drafts(t);
     }
     if (o->ends) {
         lf_trial_prompt(t);
@@ -54,6 +55,7 @@ static void run_prompt(struct lf_trial *t, const struct options *o, struct lf_lo
         sum->reference += gap.reference;
         sum->stated += gap.stated;
         lf_trial_greedy(t, o->isa);
+        lf_trial_rounds(t);
     }
 }
 

@@ -40,3 +40,22 @@ void lf_trial_rows(struct lf_trial *t) {
     for (uint32_t p = 0; p < t->g->points; p++)
         m->work.row[t->g->positions[p]].wants = LF_WANT_LOGITS;
 }
+
+void lf_trial_must(enum lf_status status, const struct lf_error *err) {
+    if (status != LF_OK)
+        lf_golden_die("%s", err->text);
+}
+
+void lf_trial_prefill(struct lf_trial *t, struct lf_target *target) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_bound end = {.at = t->g->rows, .logits = true};
+    uint32_t most = target->ops->info(target)->chunk_rows_max;
+    lf_trial_must(target->ops->reset(target, 0, &err), &err);
+    lf_trial_must(target->ops->grow(target, 0, t->g->rows + 80, &err), &err);
+    for (uint32_t at = 0; at < t->g->rows; at += most) {
+        uint32_t rows = t->g->rows - at < most ? t->g->rows - at : most;
+        struct lf_chunk chunk = {.rows = rows, .pos0 = at, .plan = &end, .n_plan = 1,
+                                 .tok = (const uint32_t *)t->g->ids + at};
+        lf_trial_must(target->ops->prefill(target, &chunk, 1, &err), &err);
+    }
+}

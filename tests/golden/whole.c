@@ -109,25 +109,6 @@ struct lf_logit_gap lf_trial_whole(struct lf_trial *t) {
     return gap;
 }
 
-static void must(enum lf_status status, const struct lf_error *err) {
-    if (status != LF_OK)
-        lf_golden_die("%s", err->text);
-}
-
-static void prefill(struct lf_trial *t, struct lf_target *target) {
-    struct lf_error err = LF_ERROR_INIT;
-    struct lf_bound end = {.at = t->g->rows, .logits = true};
-    uint32_t most = target->ops->info(target)->chunk_rows_max;
-    must(target->ops->reset(target, 0, &err), &err);
-    must(target->ops->grow(target, 0, t->g->rows + 80, &err), &err);
-    for (uint32_t at = 0; at < t->g->rows; at += most) {
-        uint32_t rows = t->g->rows - at < most ? t->g->rows - at : most;
-        struct lf_chunk chunk = {.rows = rows, .pos0 = at, .plan = &end, .n_plan = 1,
-                                 .tok = (const uint32_t *)t->g->ids + at};
-        must(target->ops->prefill(target, &chunk, 1, &err), &err);
-    }
-}
-
 // How many greedy ids must agree: up to the end token, or while the stored margins stay above 1.
 static size_t sure_steps(struct lf_trial *t) {
     size_t n, steps = 0;
@@ -150,14 +131,14 @@ void lf_trial_greedy(struct lf_trial *t, enum lf_isa isa) {
     uint32_t token, kept = 1;
     size_t n, steps = sure_steps(t), equal = 0;
     const uint32_t *want = lf_golden_ints(t->g, "greedy", &n);
-    prefill(t, target);
-    must(target->ops->draw_last(target, &w, &token, &err), &err);
+    lf_trial_prefill(t, target);
+    lf_trial_must(target->ops->draw_last(target, &w, &token, &err), &err);
     for (; equal < steps && token == want[equal]; equal++) {
         uint32_t pending = token;
         w.rows = 1;
         w.tok = &pending;
-        must(target->ops->verify(target, &w, 1, &token, &err), &err);
-        must(target->ops->keep(target, &w, &kept, 1, &err), &err);
+        lf_trial_must(target->ops->verify(target, &w, 1, &token, &err), &err);
+        lf_trial_must(target->ops->keep(target, &w, &kept, 1, &err), &err);
         w.pos0++;
     }
     target->ops->close(target);

@@ -156,13 +156,17 @@ static void does_a_loaded_model_take_what_was_planned(void **state) {
     static const struct {
         uint32_t slots, chunk_rows;
         uint64_t context;
-    } cases[] = {{1, 512, 4096}, {3, 64, 300}, {2, 16, 1}, {4, 2048, 4096}};
+        bool no_drafts;
+    } cases[] = {{1, 512, 4096, false}, {3, 64, 300, true}, {2, 16, 1, false},
+                 {4, 2048, 4096, false}, {1, 512, 4096, true}};
     struct lf_demo demo;
     lf_demo_open(&demo);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct lf_model_options options = {.slots = cases[i].slots, .context = cases[i].context,
-                                           .chunk_rows = cases[i].chunk_rows, .threads = 2};
+                                           .chunk_rows = cases[i].chunk_rows, .threads = 2,
+                                           .no_drafts = cases[i].no_drafts};
         struct lf_plan_ask ask = {.t = lf_checkpoint_topology(demo.checkpoint),
+                                  .drafter = !options.no_drafts,
                                   .slots = options.slots, .context = options.context,
                                   .chunk_rows = options.chunk_rows, .threads = 2};
         struct lf_plan plan = make(&ask);
