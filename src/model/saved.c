@@ -61,7 +61,12 @@ static void part(struct walk *walk, void *data, uint64_t bytes) {
 static void ring_part(struct walk *walk, const struct lf_v41 *m, uint8_t *ring, uint64_t at,
                       bool drafts) {
     uint64_t span = m->t->window - (drafts ? 0 : 1), bytes = m->shape.window_bytes;
-    for (uint64_t p = at > span ? at - span : 0; p < at; p++)
+    uint64_t first = at > span ? at - span : 0;
+    if (walk->mode == COUNT) {
+        walk->bytes += (at - first) * bytes;
+        return;
+    }
+    for (uint64_t p = first; p < at; p++)
         part(walk, ring + p % m->shape.ring_rows * bytes, bytes);
 }
 

@@ -7,7 +7,7 @@
 #include "kernel/row.h"
 #include "model/target.h"
 
-enum { LF_WINDOW_MAX = 16, LF_PLAN_MAX = 64 };
+enum { LF_WINDOW_MAX = 16 };
 
 // Sizes that follow from the topology, shared by all slots.
 struct lf_state_shape {

@@ -13,7 +13,8 @@ struct lf_bound {
     bool logits;
 };
 
-enum { LF_DRAFTS_MAX = 15 };
+// LF_PLAN_MAX: boundaries of one pass.
+enum { LF_PLAN_MAX = 64, LF_DRAFTS_MAX = 15 };
 
 // The rows one slot sends into a decode launch: tok[0] is the pending token, the rest are drafts.
 struct lf_window {

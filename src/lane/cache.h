@@ -1,0 +1,55 @@
+// The prompt cache: saved states under their exact row keys, within a byte cap (engine.md 12).
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "lane/cache_keys.h"
+#include "model/target.h"
+
+struct lf_cache_stats { // C-17
+    uint64_t hits, misses, kept, evicted, refused, failed, restored_tokens;
+    uint64_t entries, held_bytes, cap_bytes;
+};
+
+// A prompt as the cache sees it; all of it stays valid until the pass ends.
+struct lf_cache_prompt {
+    struct lf_rowkeys keys;
+    uint64_t history_len; // rows before the generation prompt, 0: unknown
+    uint64_t rewind_len;  // rows before the latest user message, 0: none
+    const uint32_t *shared; // ends of shared blocks
+    uint32_t n_shared;
+};
+
+// One request in its slot, from its lookup to the end of its reply.
+struct lf_cache_pass {
+    struct lf_cache_prompt prompt;
+    uint32_t slot;
+    uint64_t resumed;                  // rows that the slot holds already: cached_tokens
+    struct lf_bound plan[LF_PLAN_MAX]; // boundaries of the prompt pass; none after a whole hit
+    uint32_t n_plan;
+    // The rest is the cache's own.
+    uint32_t kind[LF_PLAN_MAX];     // why a boundary is saved; 0: it is not
+    uint64_t promise[LF_PLAN_MAX];  // bytes set aside for it
+    uint64_t conversation, resumed_id;
+    struct lf_cache_pass *next; // passes under way
+    bool live;
+};
+
+struct lf_cache;
+// One thread uses it; it closes before its target does.
+LF_CHECKED enum lf_status lf_cache_open(struct lf_cache **out, struct lf_target *target,
+                                        uint64_t cap_bytes, struct lf_error *err);
+void lf_cache_close(struct lf_cache *cache);
+// Resumes in an empty slot, plans the marks; cache NULL: nothing but the end, and nothing is kept.
+void lf_cache_begin(struct lf_cache *cache, struct lf_cache_pass *pass, uint32_t slot,
+                    const struct lf_cache_prompt *prompt);
+// The first boundary of the plan past at: a chunk may not pass it.
+uint64_t lf_cache_next(const struct lf_cache_pass *pass, uint64_t at);
+// After a chunk, before anything is drawn: saves the state where at is a mark.
+void lf_cache_mark(struct lf_cache *cache, struct lf_cache_pass *pass, uint64_t at);
+// keys: the rows of the slot, prompt and reply, to be saved; NULL: nothing more is.
+void lf_cache_end(struct lf_cache *cache, struct lf_cache_pass *pass,
+                  const struct lf_rowkeys *keys);
+// Gives one entry up for a live stream that needs memory (C-11); false when none is left.
+bool lf_cache_evict(struct lf_cache *cache);
+void lf_cache_stats_read(const struct lf_cache *cache, struct lf_cache_stats *out);
