@@ -88,16 +88,17 @@ void lf_cache_drop(struct lf_cache *cache, struct lf_entry *entry) {
     note_gone(cache, id);
 }
 
-static bool conversation_lives(const struct lf_cache *cache, uint64_t conversation) {
+// Where an edit or a regenerate of a request under way would go on.
+static bool rewinds_live(const struct lf_cache *cache, const struct lf_entry *e) {
     for (const struct lf_cache_pass *p = cache->passes; p; p = p->next)
-        if (p->conversation == conversation)
+        if (p->conversation == e->conversation && p->prompt.rewind_len == e->keys.n)
             return true;
     return false;
 }
 
 // Smaller goes first: superseded, then the rest, the live conversation's rewind point last.
 static uint32_t worth(const struct lf_cache *cache, const struct lf_entry *e) {
-    if (e->marks & LF_MARK_REWIND && conversation_lives(cache, e->conversation))
+    if (rewinds_live(cache, e))
         return 2;
     return e->superseded_by && !(e->marks & LF_MARK_SHARED) ? 0 : 1;
 }
