@@ -321,7 +321,7 @@ static void several_requests_resume_one_entry_at_once(void **state) {
     }
     for (uint32_t s = 0; s < SLOTS; s++)
         read_prompt(s);
-    uint64_t more = lf_fake_save_bytes(600, LF_SAVE_STATE) + lf_fake_save_bytes(600, LF_SAVE_LOGITS);
+    uint64_t more = lf_fake_save_bytes(600, LF_SAVE_STATE | LF_SAVE_LOGITS);
     assert_int_equal(saves->total_bytes,
                      one + SLOTS * (more - lf_fake_save_bytes(320, LF_SAVE_PAGES)));
     // The entry goes while four streams live on its pages.
