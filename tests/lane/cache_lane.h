@@ -9,6 +9,7 @@
 #include <string.h>
 #include "kernel_check.h"
 #include "lane/cache_store.h"
+#include "support/fake_saver.h"
 #include "support/fake_target.h"
 
 enum { SLOTS = 4, CONTEXT = 40000, IMAGE_ID = 999, REPLY_MAX = 64 };
@@ -36,13 +37,9 @@ static inline void must(enum lf_status status, const struct lf_error *err) {
 
 static inline void open_cache(uint64_t cap_bytes) {
     struct lf_error err = LF_ERROR_INIT;
-    struct lf_fake_options options = {.slots = SLOTS, .vocab = 1000, .context = CONTEXT,
-                                      .chunk_rows = CONTEXT};
-    target = lf_fake_target_open(&options);
+    target = lf_fake_saver_open(SLOTS, CONTEXT);
     saves = lf_fake_saves(target);
     saves->cap_bytes = cap_bytes;
-    for (uint32_t s = 0; s < SLOTS; s++)
-        must(target->ops->grow(target, s, CONTEXT, &err), &err);
     must(lf_cache_open(&cache, target, cap_bytes, &err), &err);
 }
 
@@ -100,7 +97,8 @@ static inline uint64_t begin(uint32_t slot, uint64_t rows, uint64_t history, uin
     return l->pass.resumed;
 }
 
-static inline void run_rows(uint32_t slot, uint64_t rows, const struct lf_bound *plan, uint32_t n_plan) {
+static inline void run_rows(uint32_t slot, uint64_t rows, const struct lf_bound *plan,
+                            uint32_t n_plan) {
     struct lf_error err = LF_ERROR_INIT;
     struct lane *l = &lane[slot];
     struct lf_chunk chunk = {.slot = slot, .rows = (uint32_t)rows, .pos0 = l->at,

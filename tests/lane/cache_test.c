@@ -321,9 +321,9 @@ static void several_requests_resume_one_entry_at_once(void **state) {
     }
     for (uint32_t s = 0; s < SLOTS; s++)
         read_prompt(s);
-    uint64_t more = lf_fake_save_bytes(600, LF_SAVE_STATE | LF_SAVE_LOGITS);
+    uint64_t more = target->ops->save_bytes(target, 600, LF_SAVE_STATE | LF_SAVE_LOGITS);
     assert_int_equal(saves->total_bytes,
-                     one + SLOTS * (more - lf_fake_save_bytes(320, LF_SAVE_PAGES)));
+                     one + SLOTS * (more - target->ops->save_bytes(target, 320, LF_SAVE_PAGES)));
     // The entry goes while four streams live on its pages.
     lf_cache_drop(cache, entry_of(320));
     for (uint32_t s = 0; s < SLOTS; s++)

@@ -11,7 +11,6 @@ struct fake_slot {
     uint64_t prompt; // length when the first draw happened
     uint32_t pending_rows;
     bool complete, logits;
-    struct lf_fake_table table;
 };
 
 struct fake {
@@ -20,7 +19,6 @@ struct fake {
     struct lf_fake_options options;
     struct fake_slot *slot;
     atomic_uint launches;
-    struct lf_fake_saves saves;
 };
 
 static struct fake *fake_of(struct lf_target *t) {
@@ -72,12 +70,7 @@ static enum lf_status prefill(struct lf_target *t, const struct lf_chunk *c, uin
         struct fake_slot *s = &f->slot[c[i].slot];
         memcpy(s->token + s->length, c[i].tok, sizeof *c[i].tok * c[i].rows);
         s->length += c[i].rows;
-        s->complete = s->logits = false;
-        for (uint32_t b = 0; b < c[i].n_plan; b++)
-            if (c[i].plan[b].at == s->length) {
-                s->complete = true;
-                s->logits = c[i].plan[b].logits;
-            }
+        s->complete = s->logits = c[i].plan[c[i].n_plan - 1].at == s->length;
         s->prompt = s->length;
     }
     return LF_OK;
@@ -110,7 +103,6 @@ static enum lf_status keep(struct lf_target *t, const struct lf_window *w, const
         LF_ASSERT(kept[i] && kept[i] <= s->pending_rows);
         s->length += kept[i];
         s->pending_rows = 0;
-        s->logits = false;
     }
     return LF_OK;
 }
@@ -143,46 +135,7 @@ static enum lf_status reset(struct lf_target *t, uint32_t slot, struct lf_error 
     s->length = s->prompt = s->pending_rows = 0;
     s->complete = true;
     s->logits = false;
-    lf_fake_table_clear(&s->table);
     return LF_OK;
-}
-
-static uint64_t save_bytes(struct lf_target *t, uint64_t at, uint32_t what) {
-    (void)t;
-    return lf_fake_save_bytes(at, what);
-}
-
-static uint64_t save_need(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what) {
-    return lf_fake_save_need(&fake_of(t)->slot[slot].table, at, what);
-}
-
-static uint64_t saved_total(struct lf_target *t) {
-    return fake_of(t)->saves.total_bytes;
-}
-
-static enum lf_status save(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what,
-                           struct lf_saved **out, struct lf_error *err) {
-    struct fake *f = fake_of(t);
-    struct fake_slot *s = &f->slot[slot];
-    LF_ASSERT(at == s->length && s->complete && !s->pending_rows);
-    LF_ASSERT(s->logits || !(what & LF_SAVE_LOGITS));
-    return lf_fake_save(&f->saves, &s->table, s->token, at, what, out, err);
-}
-
-static enum lf_status restore(struct lf_target *t, uint32_t slot, const struct lf_saved *saved,
-                              struct lf_error *err) {
-    struct fake *f = fake_of(t);
-    struct fake_slot *s = &f->slot[slot];
-    uint32_t what;
-    LF_ASSERT(!s->pending_rows && s->complete);
-    LF_TRY(lf_fake_restore(&f->saves, &s->table, saved, s->token, &s->length, &what, err));
-    s->logits = what & LF_SAVE_LOGITS;
-    s->prompt = s->length;
-    return LF_OK;
-}
-
-static void drop(struct lf_target *t, struct lf_saved *saved) {
-    lf_fake_drop(&fake_of(t)->saves, saved);
 }
 
 static enum lf_status digest(struct lf_target *t, uint32_t slot, uint8_t out[32],
@@ -195,15 +148,10 @@ static enum lf_status digest(struct lf_target *t, uint32_t slot, uint8_t out[32]
     return LF_OK;
 }
 
-static void slot_close(struct fake_slot *s) {
-    lf_fake_table_close(&s->table);
-    free(s->token);
-}
-
 static void close_fake(struct lf_target *t) {
     struct fake *f = fake_of(t);
     for (uint32_t i = 0; i < f->info.slots; i++)
-        slot_close(&f->slot[i]);
+        free(f->slot[i].token);
     free(f->slot);
     free(f);
 }
@@ -211,9 +159,7 @@ static void close_fake(struct lf_target *t) {
 struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     static const struct lf_target_ops ops = {
         .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
-        .grow = grow, .reset = reset, .digest = digest, .save_bytes = save_bytes,
-        .save_need = save_need, .saved_total = saved_total, .save = save, .restore = restore,
-        .drop = drop, .close = close_fake,
+        .grow = grow, .reset = reset, .digest = digest, .close = close_fake,
     };
     struct fake *f = calloc(1, sizeof *f);
     struct lf_error err = LF_ERROR_INIT;
@@ -227,15 +173,10 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     f->slot = calloc(options->slots, sizeof *f->slot);
     LF_ASSERT(f->slot);
     for (uint32_t i = 0; i < options->slots; i++) {
-        lf_fake_table_open(&f->slot[i].table, options->context);
         f->slot[i].token = calloc(options->context, sizeof *f->slot[i].token);
         LF_ASSERT(f->slot[i].token && reset(&f->target, i, &err) == LF_OK);
     }
     return &f->target;
-}
-
-struct lf_fake_saves *lf_fake_saves(struct lf_target *target) {
-    return &fake_of(target)->saves;
 }
 
 uint32_t lf_fake_launches(const struct lf_target *target) {

@@ -2,7 +2,6 @@
 #pragma once
 #include <stdint.h>
 #include "model/target.h"
-#include "support/fake_saved.h"
 
 struct lf_fake_options {
     uint32_t slots, vocab, chunk_rows;
@@ -18,7 +17,5 @@ struct lf_fake_options {
 struct lf_target *lf_fake_target_open(const struct lf_fake_options *options);
 // The token a correct engine draws after history at temperature 0.
 uint32_t lf_fake_next(const uint32_t *history, uint64_t length, uint64_t seed, uint32_t vocab);
-// What its saves hold; a test may set the failures to come.
-struct lf_fake_saves *lf_fake_saves(struct lf_target *target);
 // Launches so far.
 uint32_t lf_fake_launches(const struct lf_target *target);
