@@ -1,0 +1,206 @@
+#include "lane/budget.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "model/model.h"
+
+enum { PATH_BYTES = 4096, FILE_BYTES_MAX = 1 << 20 };
+#define RESERVE_BYTES (UINT64_C(1) << 30)
+
+// A small file of root as text; false when it cannot be read.
+static bool read_text(struct lf_buffer *out, const char *root, const char *folder,
+                      const char *name) {
+    char path[PATH_BYTES];
+    struct lf_error err = LF_ERROR_INIT;
+    int len = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
+    lf_buffer_clear(out);
+    return len > 0 && len < PATH_BYTES &&
+           lf_file_read(out, path, FILE_BYTES_MAX, &err) == LF_OK && out->len && !out->failed;
+}
+
+// The number that follows name at the start of a line.
+static bool find_number(const char *text, const char *name, uint64_t *out) {
+    size_t len = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len))
+            continue;
+        const char *digits = line + len + strspn(line + len, " \t");
+        if (!isdigit((unsigned char)*digits))
+            return false;
+        *out = strtoull(digits, NULL, 10);
+        return true;
+    }
+    return false;
+}
+
+// One folder of the control group's path: its limit, and what it leaves of it.
+static void apply_group(struct lf_budget *b, const char *root, const char *folder,
+                        struct lf_buffer *text) {
+    uint64_t limit, used, file = 0;
+    if (!read_text(text, root, folder, "memory.max") || !find_number(text->data, "", &limit))
+        return;
+    if (!read_text(text, root, folder, "memory.current") || !find_number(text->data, "", &used))
+        return;
+    // Pages of files can be dropped: MemAvailable counts them as available, so does this.
+    if (read_text(text, root, folder, "memory.stat") && find_number(text->data, "file ", &file))
+        used -= file < used ? file : used;
+    uint64_t left = limit > used ? limit - used : 0;
+    b->total = limit < b->total ? limit : b->total;
+    b->available = left < b->available ? left : b->available;
+}
+
+// Version 2 groups: the limit of each folder from the process's own up to the top binds.
+static void apply_groups(struct lf_budget *b, const char *root, struct lf_buffer *text) {
+    char folder[PATH_BYTES];
+    static const char top[] = "/sys/fs/cgroup";
+    if (!read_text(text, root, "/proc/self", "cgroup"))
+        return;
+    const char *line = text->data;
+    while (line && strncmp(line, "0::/", 4))
+        line = (line = strchr(line, '\n')) ? line + 1 : NULL;
+    if (!line)
+        return;
+    size_t path = strcspn(line + 3, "\n");
+    int len = snprintf(folder, sizeof folder, "%s%.*s", top, (int)path, line + 3);
+    if (len < 0 || len >= PATH_BYTES)
+        return;
+    for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + sizeof top - 1;
+         *slash = 0)
+        apply_group(b, root, folder, text);
+    apply_group(b, root, top, text);
+}
+
+enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
+                              const struct lf_budget_flags *flags, struct lf_error *err) {
+    struct lf_buffer text = {0};
+    *out = (struct lf_budget){0};
+    if (flags->limit_bytes && flags->reserve_bytes)
+        return lf_fail(err, LF_E_USAGE, "--memory-limit-gib and --reserve-gib: expected one of "
+                                        "them, a limit keeps no reserve");
+    bool known = read_text(&text, root, "/proc", "meminfo") &&
+                 find_number(text.data, "MemTotal:", &out->total) &&
+                 find_number(text.data, "MemAvailable:", &out->available);
+    out->total *= 1024;
+    out->available *= 1024;
+    if (known)
+        apply_groups(out, root, &text);
+    lf_buffer_free(&text);
+    if (!known && !flags->limit_bytes)
+        return lf_fail(err, LF_E_IO, "%s/proc/meminfo does not tell MemTotal and MemAvailable: "
+                                     "name a limit with --memory-limit-gib", root);
+    uint64_t share = out->total / 100 * 3;
+    out->reserve = share > RESERVE_BYTES ? share : RESERVE_BYTES;
+    if (flags->reserve_bytes)
+        out->reserve = flags->reserve_bytes;
+    out->named = flags->limit_bytes != 0;
+    if (out->named)
+        out->reserve = 0;
+    out->bytes = out->available > out->reserve ? out->available - out->reserve : 0;
+    if (out->named)
+        out->bytes = flags->limit_bytes;
+    return LF_OK;
+}
+
+static uint64_t need(const struct lf_plan_ask *ask) {
+    struct lf_plan plan;
+    lf_plan_make(&plan, ask);
+    return plan.need;
+}
+
+static uint64_t need_with(struct lf_plan_ask ask, uint64_t context, uint32_t slots) {
+    ask.context = context;
+    ask.slots = slots;
+    return need(&ask);
+}
+
+uint64_t lf_budget_context(const struct lf_plan_ask *ask, uint64_t bytes) {
+    uint64_t fits = 0, most = ask->t->positions_max;
+    while (fits < most) {
+        uint64_t middle = most - (most - fits) / 2;
+        if (need_with(*ask, middle, ask->slots) <= bytes)
+            fits = middle;
+        else
+            most = middle - 1;
+    }
+    return fits;
+}
+
+uint32_t lf_budget_parallel(const struct lf_plan_ask *ask, uint64_t bytes) {
+    uint32_t slots = ask->slots;
+    while (slots && need_with(*ask, ask->context, slots) > bytes)
+        slots--;
+    return slots;
+}
+
+uint32_t lf_budget_chunk_rows(const struct lf_plan_ask *ask, uint64_t bytes) {
+    struct lf_plan_ask less = *ask;
+    for (less.chunk_rows /= 2; less.chunk_rows >= LF_CHUNK_ROWS_MIN; less.chunk_rows /= 2)
+        if (need(&less) <= bytes)
+            return less.chunk_rows;
+    return 0;
+}
+
+bool lf_budget_cache(uint64_t *cache_bytes, const struct lf_plan_ask *ask, uint64_t bytes) {
+    struct lf_plan_ask without = *ask;
+    without.cache_bytes = 0;
+    uint64_t rest = need(&without), room = bytes > rest ? bytes - rest : 0;
+    *cache_bytes = room < ask->cache_bytes ? room : ask->cache_bytes;
+    return rest <= bytes;
+}
+
+static double gib(uint64_t bytes) {
+    return (double)bytes / (double)(UINT64_C(1) << 30);
+}
+
+static void print_way(struct lf_buffer *out, const char *flag, uint64_t value, const char *what,
+                      uint64_t missing) {
+    if (value)
+        lf_buffer_printf(out, "%s %" PRIu64 ": %s\n", flag, value, what);
+    else
+        lf_buffer_printf(out, "no smaller %s is enough alone: %.2f GiB would still be missing\n",
+                         flag, gib(missing));
+}
+
+static uint64_t above(uint64_t need_bytes, uint64_t bytes) {
+    return need_bytes > bytes ? need_bytes - bytes : 0;
+}
+
+static void print_cache(struct lf_buffer *out, const struct lf_plan_ask *ask, uint64_t bytes) {
+    uint64_t cache;
+    if (lf_budget_cache(&cache, ask, bytes))
+        lf_buffer_printf(out, "--prompt-cache-gib %.10g: the largest cache that fits\n",
+                         (double)(cache >> 20) / 1024);
+    else if (ask->cache_bytes)
+        lf_buffer_printf(out, "no prompt cache at all is not enough alone: %.2f GiB would still "
+                              "be missing\n", gib(above(need(ask) - ask->cache_bytes, bytes)));
+}
+
+void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, uint64_t bytes) {
+    struct lf_plan_ask least = *ask, chunk = *ask;
+    print_way(out, "--context", lf_budget_context(ask, bytes),
+              "the largest context with the other numbers as they are",
+              above(need_with(*ask, 1, ask->slots), bytes));
+    print_way(out, "--parallel", lf_budget_parallel(ask, bytes),
+              "the most requests at once with this context",
+              above(need_with(*ask, ask->context, 1), bytes));
+    chunk.chunk_rows = ask->chunk_rows < LF_CHUNK_ROWS_MIN ? ask->chunk_rows : LF_CHUNK_ROWS_MIN;
+    print_way(out, "--chunk-rows", lf_budget_chunk_rows(ask, bytes),
+              "the largest chunk of the halves of this one that fits", above(need(&chunk), bytes));
+    print_cache(out, ask, bytes);
+    least.cache_bytes = 0;
+    least.slots = 1;
+    least.chunk_rows = chunk.chunk_rows;
+    uint64_t context = lf_budget_context(&least, bytes);
+    if (context)
+        lf_buffer_printf(out, "--parallel 1 --chunk-rows %u --context %" PRIu64
+                              ": the largest context of one request, without a prompt cache\n",
+                         least.chunk_rows, context);
+    lf_buffer_printf(out, "--memory-limit-gib %.10g: what this asks for; without as much memory "
+                          "the system will swap or read weights from disk again and again\n",
+                     (double)((need(ask) >> 20) + 1) / 1024);
+}
