@@ -1,11 +1,10 @@
 #include "lane/budget.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/process.h"
 #include "model/model.h"
 
 enum { PATH_BYTES = 4096, FILE_BYTES_MAX = 1 << 20 };
@@ -22,32 +21,16 @@ static bool read_text(struct lf_buffer *out, const char *root, const char *folde
            lf_file_read(out, path, FILE_BYTES_MAX, &err) == LF_OK && out->len && !out->failed;
 }
 
-// The number that follows name at the start of a line.
-static bool find_number(const char *text, const char *name, uint64_t *out) {
-    size_t len = strlen(name);
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, name, len))
-            continue;
-        const char *digits = line + len + strspn(line + len, " \t");
-        if (!isdigit((unsigned char)*digits))
-            return false;
-        *out = strtoull(digits, NULL, 10);
-        return true;
-    }
-    return false;
-}
-
 // One folder of the control group's path: its limit, and what it leaves of it.
 static void apply_group(struct lf_budget *b, const char *root, const char *folder,
                         struct lf_buffer *text) {
     uint64_t limit, used, file = 0;
-    if (!read_text(text, root, folder, "memory.max") || !find_number(text->data, "", &limit))
+    if (!read_text(text, root, folder, "memory.max") || !lf_proc_number(text->data, "", &limit))
         return;
-    if (!read_text(text, root, folder, "memory.current") || !find_number(text->data, "", &used))
+    if (!read_text(text, root, folder, "memory.current") || !lf_proc_number(text->data, "", &used))
         return;
     // Pages of files can be dropped: MemAvailable counts them as available, so does this.
-    if (read_text(text, root, folder, "memory.stat") && find_number(text->data, "file ", &file))
+    if (read_text(text, root, folder, "memory.stat") && lf_proc_number(text->data, "file ", &file))
         used -= file < used ? file : used;
     uint64_t left = limit > used ? limit - used : 0;
     b->total = limit < b->total ? limit : b->total;
@@ -83,8 +66,8 @@ enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
         return lf_fail(err, LF_E_USAGE, "--memory-limit-gib and --reserve-gib: expected one of "
                                         "them, a limit keeps no reserve");
     bool known = read_text(&text, root, "/proc", "meminfo") &&
-                 find_number(text.data, "MemTotal:", &out->total) &&
-                 find_number(text.data, "MemAvailable:", &out->available);
+                 lf_proc_number(text.data, "MemTotal:", &out->total) &&
+                 lf_proc_number(text.data, "MemAvailable:", &out->available);
     out->total *= 1024;
     out->available *= 1024;
     if (known)
@@ -203,4 +186,10 @@ void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, 
     lf_buffer_printf(out, "--memory-limit-gib %.10g: what this asks for; without as much memory "
                           "the system will swap or read weights from disk again and again\n",
                      (double)((need(ask) >> 20) + 1) / 1024);
+}
+
+void lf_budget_print_json(struct lf_buffer *out, const struct lf_budget *budget) {
+    lf_buffer_printf(out, "\"budget_bytes\":%" PRIu64 ",\"reserve_bytes\":%" PRIu64
+                          ",\"available_bytes\":%" PRIu64 ",\"total_bytes\":%" PRIu64,
+                     budget->bytes, budget->reserve, budget->available, budget->total);
 }

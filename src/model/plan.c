@@ -106,6 +106,20 @@ void lf_plan_make(struct lf_plan *out, const struct lf_plan_ask *ask) {
         out->need += lf_plan_counts(part) ? out->bytes[part] : 0;
 }
 
+void lf_plan_measure(uint64_t bytes[LF_PLAN_PARTS], const struct lf_plan *plan,
+                     const struct lf_model_memory *memory) {
+    // One arena serves the three: what is above the plan shows in the first.
+    uint64_t others = plan->bytes[LF_PLAN_LOGITS] + plan->bytes[LF_PLAN_ROTARY];
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        bytes[part] = 0;
+    bytes[LF_PLAN_INDEX] = memory->weights;
+    bytes[LF_PLAN_STATE] = memory->bounded;
+    bytes[LF_PLAN_HISTORY] = memory->history;
+    bytes[LF_PLAN_KV] = memory->kv_bytes;
+    bytes[LF_PLAN_WORK] = memory->work > others ? memory->work - others : 0;
+    bytes[LF_PLAN_SCRATCH] = memory->scratch;
+}
+
 void lf_plan_print_json(struct lf_buffer *out, const struct lf_plan *plan) {
     lf_buffer_printf(out, "\"parallel\":%u,\"context\":%llu,\"chunk_rows\":%u,\"threads\":%u,",
                      plan->slots, (unsigned long long)plan->context, plan->chunk_rows,

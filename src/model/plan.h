@@ -24,6 +24,7 @@ enum lf_plan_part {
     LF_PLAN_PARTS,
 };
 
+struct lf_model_memory;
 // What a plan follows from: sizes of the checkpoint and the numbers that will apply, none 0.
 struct lf_plan_ask {
     const struct lf_topology *t;
@@ -55,5 +56,8 @@ const char *lf_plan_words(enum lf_plan_part part);
 bool lf_plan_counts(enum lf_plan_part part);
 // What was measured exceeds its plan by more than M-6 allows.
 bool lf_plan_exceeded(uint64_t planned, uint64_t measured);
+// What a loaded model took, by line; 0: not known of that line.
+void lf_plan_measure(uint64_t bytes[LF_PLAN_PARTS], const struct lf_plan *plan,
+                     const struct lf_model_memory *memory);
 // Members of a JSON object, without its braces.
 void lf_plan_print_json(struct lf_buffer *out, const struct lf_plan *plan);

@@ -183,8 +183,9 @@ static void machine_free(const struct folder *root) {
     assert_int_equal(system(command), 0);
 }
 
+// 100 GiB, 90 of them available.
 static const char meminfo[] = "MemTotal:       104857600 kB\nMemFree:         1000000 kB\n"
-                              "MemAvailable:   94371840 kB\nBuffers:          512788 kB\n"; // 100, 90
+                              "MemAvailable:   94371840 kB\nBuffers:          512788 kB\n";
 
 static void check_budget(const struct folder *root, const struct lf_budget_flags *flags,
                          uint64_t total, uint64_t available, uint64_t bytes) {

@@ -184,6 +184,11 @@ static void does_a_loaded_model_take_what_was_planned(void **state) {
         near(plan.bytes[LF_PLAN_WORK] + plan.bytes[LF_PLAN_LOGITS] + plan.bytes[LF_PLAN_ROTARY],
              taken.work);
         near(plan.bytes[LF_PLAN_INDEX], taken.weights);
+        uint64_t lines[LF_PLAN_PARTS];
+        lf_plan_measure(lines, &plan, &taken);
+        near(plan.bytes[LF_PLAN_WORK], lines[LF_PLAN_WORK]);
+        assert_int_equal(lines[LF_PLAN_KV], plan.bytes[LF_PLAN_KV]);
+        assert_int_equal(lines[LF_PLAN_RUNTIME], 0);
         target->ops->close(target);
     }
     lf_demo_close(&demo);

@@ -1,0 +1,40 @@
+#include "base/process.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+
+enum { FILE_BYTES_MAX = 1 << 16 };
+
+bool lf_proc_number(const char *text, const char *name, uint64_t *out) {
+    size_t len = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len))
+            continue;
+        const char *digits = line + len + strspn(line + len, " \t");
+        if (!isdigit((unsigned char)*digits))
+            return false;
+        *out = strtoull(digits, NULL, 10);
+        return true;
+    }
+    return false;
+}
+
+static uint64_t kib(const char *text, const char *name) {
+    uint64_t n = 0;
+    return lf_proc_number(text, name, &n) ? n * 1024 : 0;
+}
+
+void lf_process_memory_read(struct lf_process_memory *out) {
+    struct lf_buffer text = {0};
+    struct lf_error err = LF_ERROR_INIT;
+    *out = (struct lf_process_memory){0};
+    if (lf_file_read(&text, "/proc/self/status", FILE_BYTES_MAX, &err) == LF_OK && text.data)
+        *out = (struct lf_process_memory){
+            .resident = kib(text.data, "VmRSS:"), .resident_peak = kib(text.data, "VmHWM:"),
+            .anonymous = kib(text.data, "RssAnon:"), .mapped = kib(text.data, "RssFile:"),
+        };
+    lf_buffer_free(&text);
+}

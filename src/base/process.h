@@ -1,0 +1,14 @@
+// What the kernel tells of memory: files of `name: number` lines, and this process's own figures.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+// The number that follows name at the start of a line.
+bool lf_proc_number(const char *text, const char *name, uint64_t *out);
+
+// Bytes in memory; 0: the kernel does not tell.
+struct lf_process_memory {
+    uint64_t resident, resident_peak;
+    uint64_t anonymous, mapped; // of resident: allocations, pages of files
+};
+void lf_process_memory_read(struct lf_process_memory *out);
