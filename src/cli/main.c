@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
     {"serve", lf_command_serve, "answer OpenAI clients over HTTP, with a chat page"},
     {"run", lf_command_run, "one reply on the terminal, or a chat"},
+    {"plan", lf_command_plan, "the memory that serving needs, and whether it fits"},
     {"info", lf_command_info, "what a checkpoint is and what can be served of it"},
     {"tokenize", lf_command_tokenize, "text to ids and back"},
     {"score", lf_command_score, "log-probability of each token of a text, perplexity"},

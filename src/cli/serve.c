@@ -4,20 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/log.h"
-#include "cli/session.h"
+#include "cli/serve_flags.h"
 #include "commit.h"
 #include "serve/server.h"
-
-struct serve_flags {
-    struct lf_session_flags session;
-    const char *host, *name, *log, *api_key_file, *effort, *reasoning_field, *extras_key;
-    struct lf_flag_list alias, api_key, cors, allowed_host;
-    uint64_t port, queue, max_tokens, top_k, seed_salt, body_bytes, connections;
-    double queue_timeout_s, temperature, top_p, min_p, drain_s, slow_reader_s, request_timeout_s;
-    double keepalive_s;
-    bool thinking, strict_tools, strict_model, early_headers, clamp_reply, no_extras;
-    bool half_close, help;
-};
 
 // Sampling defaults: the operator's flag, else the checkpoint's generation config (engine.md S-15).
 static struct lf_sampling sampling(const struct serve_flags *f, const struct lf_flag *flag,
@@ -76,8 +65,24 @@ static void wait_for_signal(const sigset_t *signals) {
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
-static enum lf_status serve(struct lf_session *s, const struct serve_flags *f,
-                            struct lf_server_options *o, struct lf_error *err) {
+// The plan's lines go to the log; nothing is loaded when it does not fit (M-3).
+static enum lf_status plan_memory(struct lf_memory *memory, const struct lf_session *s,
+                                  struct serve_flags *f, struct lf_error *err) {
+    struct lf_buffer text = {0};
+    LF_TRY(lf_memory_plan(memory, s, &f->session, err));
+    lf_memory_print(&text, memory);
+    for (char *line = text.failed ? NULL : text.data, *end; line && *line; line = end + 1) {
+        end = line + strcspn(line, "\n");
+        *end = 0;
+        lf_log(LF_LOG_INFO, "plan: %s", line);
+    }
+    lf_buffer_free(&text);
+    return lf_memory_require(memory, err);
+}
+
+static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
+                            struct lf_memory *memory, struct lf_server_options *o,
+                            struct lf_error *err) {
     struct lf_engine *engine = NULL;
     struct lf_server *server = NULL;
     sigset_t signals;
@@ -87,7 +92,12 @@ static enum lf_status serve(struct lf_session *s, const struct serve_flags *f,
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     char fingerprint[20];
+    LF_TRY(plan_memory(memory, s, f, err));
     LF_TRY(lf_session_load(s, &f->session, err));
+    LF_TRY(lf_memory_check(memory, s->target, err));
+    struct lf_server_memory report = {.plan = &memory->plan, .budget = &memory->budget,
+                                      .target = s->target};
+    o->memory = &report;
     lf_model_fingerprint(s->target, fingerprint);
     o->fingerprint = fingerprint;
     struct lf_engine_options engine_options = {.queue_max = (uint32_t)f->queue,
@@ -111,11 +121,7 @@ static enum lf_status serve(struct lf_session *s, const struct serve_flags *f,
 static const char usage[] = "serve [MODEL] [options]";
 
 enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
-    struct serve_flags f = {.session = LF_SESSION_FLAGS_INIT, .port = 8080, .queue = 128,
-                            .queue_timeout_s = 240, .drain_s = 20, .slow_reader_s = 120,
-                            .keepalive_s = 5, .thinking = true, .log = "text",
-                            .reasoning_field = "reasoning_content"};
-    f.session.parallel = 4;
+    struct serve_flags f = SERVE_FLAGS_INIT;
     struct lf_flag flag[] = {
 #include "cli/serve_flags.def"
     };
@@ -144,13 +150,16 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
         .allow_half_close = f.half_close, .no_extras = f.no_extras, .extras_key = f.extras_key,
         .backend = "cpu", .commit = LF_COMMIT, .strict_tools = f.strict_tools,
     };
+    struct lf_memory memory = {0};
     enum lf_status status = set_names(&o, &f, err);
+    if (status == LF_OK)
+        status = lf_memory_budget(&memory, &f.memory, err);
     if (status == LF_OK)
         status = lf_session_open(&session, model.n ? model.value[0] : NULL, err);
     if (status == LF_OK) {
         o.name = f.name ? f.name : lf_session_name(&session);
         o.sampling = sampling(&f, flag, n, &session.generation);
-        status = serve(&session, &f, &o, err);
+        status = serve(&session, &f, &memory, &o, err);
     }
     lf_session_close(&session);
     return status;

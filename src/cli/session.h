@@ -25,7 +25,7 @@ struct lf_session_flags {
         {.name = "isa", .kind = LF_FLAG_TEXT, .out = &(f).isa,                                     \
          .choices = "auto|portable|avx2", .help = "CPU kernels; the bits do not depend on it"},    \
         {.name = "context", .kind = LF_FLAG_COUNT, .out = &(f).context, .min = 1, .max = 1048576,  \
-         .help = "positions of a request; default: the model's"}
+         .help = "positions of a request; default: the model's, of serve what fits"}
 
 struct lf_session {
     char folder[4096];

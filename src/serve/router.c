@@ -10,6 +10,7 @@ static const struct lf_route routes[] = {
     {"GET", "/models/", true, true, false, false, lf_models_one},
     {"GET", "/health", false, false, true, false, lf_health_handle},
     {"GET", "/ready", false, false, true, false, lf_ready_handle},
+    {"GET", "/memory", false, false, false, false, lf_memory_handle},
     {"GET", "/version", false, false, false, false, lf_version_handle},
 };
 

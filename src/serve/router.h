@@ -30,5 +30,6 @@ enum lf_status lf_models_list(struct lf_exchange *x, struct lf_error *err);
 enum lf_status lf_models_one(struct lf_exchange *x, struct lf_error *err);
 enum lf_status lf_health_handle(struct lf_exchange *x, struct lf_error *err);
 enum lf_status lf_ready_handle(struct lf_exchange *x, struct lf_error *err);
+enum lf_status lf_memory_handle(struct lf_exchange *x, struct lf_error *err);
 enum lf_status lf_version_handle(struct lf_exchange *x, struct lf_error *err);
 enum lf_status lf_page_handle(struct lf_exchange *x, struct lf_error *err);

@@ -5,11 +5,20 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "kernel/sample/sample.h"
+#include "lane/budget.h"
 #include "lane/engine.h"
+#include "model/plan.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
 enum lf_reasoning_field { LF_REASONING_CONTENT, LF_REASONING_PLAIN, LF_REASONING_BOTH };
+
+// What /memory tells beside the figures of the process (engine.md M-11).
+struct lf_server_memory {
+    const struct lf_plan *plan;
+    const struct lf_budget *budget;
+    struct lf_target *target; // a model of model/model.h
+};
 
 // Everything must outlive the server. Zero is the default of each number that names one.
 struct lf_server_options {
@@ -46,6 +55,7 @@ struct lf_server_options {
     bool no_extras;         // leave the lanefold block out
     const char *extras_key; // NULL: lanefold
     const char *fingerprint, *backend, *commit; // NULL: empty
+    const struct lf_server_memory *memory; // NULL: /memory tells of the process only
 };
 
 struct lf_server;

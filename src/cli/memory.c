@@ -1,0 +1,108 @@
+#include "cli/memory.h"
+
+#include <inttypes.h>
+#include "base/log.h"
+#include "base/process.h"
+#include "lane/warm.h"
+
+#define GIB ((double)(UINT64_C(1) << 30))
+
+enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_memory_flags *flags,
+                                struct lf_error *err) {
+    struct lf_budget_flags bytes = {.limit_bytes = (uint64_t)(flags->limit_gib * GIB),
+                                    .reserve_bytes = (uint64_t)(flags->reserve_gib * GIB)};
+    return lf_budget_read(&memory->budget, "", &bytes, err);
+}
+
+enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
+                              struct lf_session_flags *flags, struct lf_error *err) {
+    struct lf_checkpoint_summary summary;
+    uint64_t most = session->topology->positions_max;
+    if (flags->context > most)
+        return lf_fail(err, LF_E_USAGE, "--context %" PRIu64 ": the model has %" PRIu64
+                                        " positions", flags->context, most);
+    lf_checkpoint_summary(session->checkpoint, &summary);
+    memory->ask = (struct lf_plan_ask){
+        .t = session->topology, .weight_bytes = summary.text_bytes,
+        .table_bytes = summary.table_bytes, .index_bytes = summary.held_bytes,
+        .text_bytes = lf_tokenizer_held_bytes(session->tokenizer),
+        .context = flags->context, .slots = (uint32_t)flags->parallel,
+        .chunk_rows = flags->chunk_rows ? (uint32_t)flags->chunk_rows : LF_CHUNK_ROWS,
+        .threads = lf_model_threads((uint32_t)flags->threads),
+    };
+    memory->context_chosen = !flags->context;
+    if (memory->context_chosen) {
+        uint64_t fits = lf_budget_context(&memory->ask, memory->budget.bytes);
+        // Where nothing fits the refusal is about the least there is.
+        flags->context = memory->ask.context = fits ? fits : 1;
+    }
+    lf_plan_make(&memory->plan, &memory->ask);
+    memory->fits = memory->plan.need <= memory->budget.bytes;
+    return LF_OK;
+}
+
+static void print_line(struct lf_buffer *out, const char *what, uint64_t bytes) {
+    lf_buffer_printf(out, "%-40s %18" PRIu64 " %12.3f GiB\n", what, bytes, (double)bytes / GIB);
+}
+
+void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
+    const struct lf_plan *plan = &memory->plan;
+    const struct lf_budget *budget = &memory->budget;
+    lf_buffer_printf(out, "%u requests of %" PRIu64 " positions%s, chunks of %u rows, %u threads\n",
+                     plan->slots, plan->context,
+                     memory->context_chosen ? " (the most that fits)" : "", plan->chunk_rows,
+                     plan->threads);
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        print_line(out, lf_plan_words(part), plan->bytes[part]);
+    print_line(out, "needed", plan->need);
+    print_line(out, budget->named ? "budget, as named" : "budget: available less the reserve",
+               budget->bytes);
+    lf_buffer_printf(out, "a position takes %" PRIu64 " bytes of KV, a decode launch %" PRIu64
+                          " of the workspace\n", plan->kv_position_bytes, plan->launch_bytes);
+    print_line(out, "on disk: weights and tables",
+               plan->bytes[LF_PLAN_WEIGHTS] + plan->bytes[LF_PLAN_ENGRAM]);
+    if (memory->fits)
+        return;
+    print_line(out, "missing", plan->need - budget->bytes);
+    lf_budget_print_ways(out, &memory->ask, budget->bytes);
+}
+
+enum lf_status lf_memory_require(const struct lf_memory *memory, struct lf_error *err) {
+    const struct lf_budget *b = &memory->budget;
+    if (memory->fits)
+        return LF_OK;
+    uint64_t need = memory->plan.need;
+    return lf_fail(err, LF_E_MEM, "the model does not fit: it needs %" PRIu64 " bytes (%.2f GiB), "
+                                  "the budget is %" PRIu64 " (%.2f GiB), %" PRIu64 " are missing "
+                                  "(%.2f GiB)", need, (double)need / GIB, b->bytes,
+                   (double)b->bytes / GIB, need - b->bytes, (double)(need - b->bytes) / GIB);
+}
+
+static bool is_exceeded(const char *what, uint64_t planned, uint64_t measured) {
+    bool exceeded = lf_plan_exceeded(planned, measured);
+    if (exceeded)
+        lf_log(LF_LOG_WARN, "memory: %s took %" PRIu64 " bytes, %" PRIu64 " above its plan", what,
+               measured, measured - planned);
+    return exceeded;
+}
+
+enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target *target,
+                               struct lf_error *err) {
+    struct lf_model_memory taken;
+    struct lf_process_memory process;
+    uint64_t lines[LF_PLAN_PARTS];
+    uint64_t planned = memory->plan.need - memory->plan.bytes[LF_PLAN_WEIGHTS];
+    bool exceeded = false;
+    LF_TRY(lf_target_warm(target, err));
+    lf_model_memory_read(target, &taken);
+    lf_plan_measure(lines, &memory->plan, &taken);
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        exceeded = is_exceeded(lf_plan_words(part), memory->plan.bytes[part], lines[part]) ||
+                   exceeded;
+    lf_process_memory_read(&process);
+    exceeded = is_exceeded("the process without its files", planned, process.anonymous) || exceeded;
+    if (process.anonymous && !exceeded)
+        lf_log(LF_LOG_INFO, "memory: %.3f GiB taken of %.3f planned besides weights",
+               (double)process.anonymous / GIB, (double)planned / GIB);
+    return LF_OK;
+}

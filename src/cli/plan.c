@@ -1,0 +1,55 @@
+#include "cli/command.h"
+
+#include <stdio.h>
+#include "cli/serve_flags.h"
+
+static enum lf_status print(const struct lf_memory *memory, bool json, struct lf_error *err) {
+    struct lf_buffer out = {0};
+    if (json) {
+        lf_buffer_add_text(&out, "{");
+        lf_plan_print_json(&out, &memory->plan);
+        lf_buffer_add_text(&out, ",");
+        lf_budget_print_json(&out, &memory->budget);
+        lf_buffer_printf(&out, ",\"disk_bytes\":%llu,\"fits\":%s}\n",
+                         (unsigned long long)(memory->ask.weight_bytes + memory->ask.table_bytes),
+                         memory->fits ? "true" : "false");
+    } else {
+        lf_memory_print(&out, memory);
+    }
+    if (out.failed)
+        lf_fail(err, LF_E_MEM, "out of memory for the plan");
+    else
+        fputs(out.data, stdout);
+    lf_buffer_free(&out);
+    return err->status;
+}
+
+enum lf_status lf_command_plan(int argc, char **argv, struct lf_error *err) {
+    struct serve_flags f = SERVE_FLAGS_INIT;
+    bool json = false;
+    struct lf_flag flag[] = {
+        {.name = "json", .kind = LF_FLAG_ON, .out = &json, .help = "as one JSON object"},
+#include "cli/serve_flags.def"
+    };
+    size_t n = sizeof flag / sizeof *flag;
+    struct lf_positionals model;
+    struct lf_session session = {0};
+    struct lf_memory memory = {0};
+    LF_TRY(lf_flags_parse(flag, n, argc, argv, &model, 1, err));
+    if (f.help) {
+        lf_flags_print("plan [MODEL] [options of serve]",
+                       "The memory that serving needs; exit code 1 when it does not fit.", flag, n);
+        return LF_OK;
+    }
+    enum lf_status status = lf_memory_budget(&memory, &f.memory, err);
+    if (status == LF_OK)
+        status = lf_session_open(&session, model.n ? model.value[0] : NULL, err);
+    if (status == LF_OK)
+        status = lf_memory_plan(&memory, &session, &f.session, err);
+    if (status == LF_OK)
+        status = print(&memory, json, err);
+    if (status == LF_OK)
+        status = lf_memory_require(&memory, err);
+    lf_session_close(&session);
+    return status;
+}
