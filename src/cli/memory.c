@@ -1,6 +1,7 @@
 #include "cli/memory.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include "base/log.h"
 #include "base/process.h"
 #include "lane/warm.h"
@@ -14,30 +15,57 @@ enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_memory
     return lf_budget_read(&memory->budget, "", &bytes, err);
 }
 
-enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
-                              struct lf_session_flags *flags, struct lf_error *err) {
-    struct lf_checkpoint_summary summary;
-    uint64_t most = session->topology->positions_max;
-    if (flags->context > most)
-        return lf_fail(err, LF_E_USAGE, "--context %" PRIu64 ": the model has %" PRIu64
-                                        " positions", flags->context, most);
-    lf_checkpoint_summary(session->checkpoint, &summary);
-    memory->ask = (struct lf_plan_ask){
-        .t = session->topology, .weight_bytes = summary.text_bytes,
-        .table_bytes = summary.table_bytes, .index_bytes = summary.held_bytes,
+static struct lf_plan_ask ask_of(const struct lf_session *session,
+                                 const struct lf_session_flags *flags,
+                                 const struct lf_checkpoint_summary *summary) {
+    return (struct lf_plan_ask){
+        .t = session->topology, .weight_bytes = summary->text_bytes,
+        .table_bytes = summary->table_bytes, .index_bytes = summary->held_bytes,
+        .draft_bytes = summary->draft_bytes,
         .text_bytes = lf_tokenizer_held_bytes(session->tokenizer),
         .context = flags->context, .slots = (uint32_t)flags->parallel,
         .chunk_rows = flags->chunk_rows ? (uint32_t)flags->chunk_rows : LF_CHUNK_ROWS,
         .threads = lf_model_threads((uint32_t)flags->threads),
     };
-    memory->context_chosen = !flags->context;
-    if (memory->context_chosen) {
+}
+
+// Plans with or without the drafter; a context of 0 becomes the largest that fits.
+static void plan_with(struct lf_memory *memory, bool drafter, uint64_t context) {
+    memory->ask.drafter = drafter;
+    memory->ask.context = context;
+    if (!context) {
         uint64_t fits = lf_budget_context(&memory->ask, memory->budget.bytes);
         // Where nothing fits the refusal is about the least there is.
-        flags->context = memory->ask.context = fits ? fits : 1;
+        memory->ask.context = fits ? fits : 1;
     }
     lf_plan_make(&memory->plan, &memory->ask);
     memory->fits = memory->plan.need <= memory->budget.bytes;
+}
+
+enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
+                              struct lf_session_flags *flags, const char *drafts,
+                              struct lf_error *err) {
+    struct lf_checkpoint_summary summary;
+    uint64_t most = session->topology->positions_max, context = flags->context;
+    bool on = !strcmp(drafts, "on");
+    if (context > most)
+        return lf_fail(err, LF_E_USAGE, "--context %" PRIu64 ": the model has %" PRIu64
+                                        " positions", context, most);
+    lf_checkpoint_summary(session->checkpoint, &summary);
+    if (on && !summary.has_drafts)
+        return lf_fail(err, LF_E_USAGE, "--drafts on: the checkpoint has no drafter");
+    memory->ask = ask_of(session, flags, &summary);
+    memory->context_chosen = !context;
+    bool drafter = summary.has_drafts && strcmp(drafts, "off") && !flags->no_drafts;
+    plan_with(memory, drafter, context);
+    if (drafter && !on && !memory->fits) {
+        plan_with(memory, false, context);
+        memory->drafter_left = memory->fits;
+        if (!memory->fits)
+            plan_with(memory, true, context);
+    }
+    flags->context = memory->ask.context;
+    flags->no_drafts = !memory->ask.drafter;
     return LF_OK;
 }
 
@@ -50,8 +78,12 @@ void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
     const struct lf_budget *budget = &memory->budget;
     lf_buffer_printf(out, "%u requests of %" PRIu64 " positions%s, chunks of %u rows, %u threads\n",
                      plan->slots, plan->context,
-                     memory->context_chosen ? " (the most that fits)" : "", plan->chunk_rows,
-                     plan->threads);
+                     !memory->context_chosen ? ""
+                     : plan->context == memory->ask.t->positions_max ? " (the model's)"
+                                                                     : " (the most that fits)",
+                     plan->chunk_rows, plan->threads);
+    if (memory->drafter_left)
+        lf_buffer_add_text(out, "the drafter does not fit: no drafts\n");
     for (int part = 0; part < LF_PLAN_PARTS; part++)
         print_line(out, lf_plan_words(part), plan->bytes[part]);
     print_line(out, "needed", plan->need);
@@ -91,7 +123,8 @@ enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target 
     struct lf_model_memory taken;
     struct lf_process_memory process;
     uint64_t lines[LF_PLAN_PARTS];
-    uint64_t planned = memory->plan.need - memory->plan.bytes[LF_PLAN_WEIGHTS];
+    uint64_t planned = memory->plan.need - memory->plan.bytes[LF_PLAN_WEIGHTS] -
+                       memory->plan.bytes[LF_PLAN_DRAFTER];
     bool exceeded = false;
     LF_TRY(lf_target_warm(target, err));
     lf_model_memory_read(target, &taken);

@@ -20,6 +20,7 @@ struct lf_memory {
     struct lf_plan plan;
     struct lf_budget budget;
     bool context_chosen; // --context was not given
+    bool drafter_left;   // there is one, but it does not fit (D-14)
     bool fits;
 };
 
@@ -27,9 +28,10 @@ struct lf_memory {
 LF_CHECKED enum lf_status lf_memory_budget(struct lf_memory *memory,
                                            const struct lf_memory_flags *flags,
                                            struct lf_error *err);
-// The plan of an opened session; a context that was not given becomes the largest that fits.
+// Sets what flags leave open: the context, the largest that fits, and whether drafts (D-14) do.
 LF_CHECKED enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
-                                         struct lf_session_flags *flags, struct lf_error *err);
+                                         struct lf_session_flags *flags, const char *drafts,
+                                         struct lf_error *err);
 // The plan as lines of a table, and ways out when it does not fit.
 void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory);
 // LF_E_MEM naming need, budget and shortfall, unless it fits.

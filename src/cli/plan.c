@@ -45,7 +45,7 @@ enum lf_status lf_command_plan(int argc, char **argv, struct lf_error *err) {
     if (status == LF_OK)
         status = lf_session_open(&session, model.n ? model.value[0] : NULL, err);
     if (status == LF_OK)
-        status = lf_memory_plan(&memory, &session, &f.session, err);
+        status = lf_memory_plan(&memory, &session, &f.session, f.drafts, err);
     if (status == LF_OK)
         status = print(&memory, json, err);
     if (status == LF_OK)

@@ -69,7 +69,7 @@ static void wait_for_signal(const sigset_t *signals) {
 static enum lf_status plan_memory(struct lf_memory *memory, const struct lf_session *s,
                                   struct serve_flags *f, struct lf_error *err) {
     struct lf_buffer text = {0};
-    LF_TRY(lf_memory_plan(memory, s, &f->session, err));
+    LF_TRY(lf_memory_plan(memory, s, &f->session, f->drafts, err));
     lf_memory_print(&text, memory);
     for (char *line = text.failed ? NULL : text.data, *end; line && *line; line = end + 1) {
         end = line + strcspn(line, "\n");

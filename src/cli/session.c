@@ -55,6 +55,7 @@ enum lf_status lf_session_load(struct lf_session *s, const struct lf_session_fla
         .slots = (uint32_t)flags->parallel,
         .context = flags->context,
         .chunk_rows = (uint32_t)flags->chunk_rows,
+        .no_drafts = flags->no_drafts,
     };
     LF_TRY(lf_isa_parse(&options.isa, flags->isa, err));
     uint32_t classes = s->topology->n_engram ? s->topology->engram_classes : 0;

@@ -13,6 +13,7 @@
 struct lf_session_flags {
     const char *isa, *device;
     uint64_t threads, context, parallel, chunk_rows;
+    bool no_drafts; // the checkpoint's drafter is not loaded
 };
 #define LF_SESSION_FLAGS_INIT {.isa = "auto", .device = "auto", .parallel = 1}
 

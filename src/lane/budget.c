@@ -136,10 +136,15 @@ bool lf_budget_cache(uint64_t *cache_bytes, const struct lf_plan_ask *ask, uint6
     return rest <= bytes;
 }
 
+static uint64_t above(uint64_t need_bytes, uint64_t bytes) {
+    return need_bytes > bytes ? need_bytes - bytes : 0;
+}
+
 static double gib(uint64_t bytes) {
     return (double)bytes / (double)(UINT64_C(1) << 30);
 }
 
+// One flag's largest value that fits, or 0.
 static void print_way(struct lf_buffer *out, const char *flag, uint64_t value, const char *what,
                       uint64_t missing) {
     if (value)
@@ -149,8 +154,14 @@ static void print_way(struct lf_buffer *out, const char *flag, uint64_t value, c
                          flag, gib(missing));
 }
 
-static uint64_t above(uint64_t need_bytes, uint64_t bytes) {
-    return need_bytes > bytes ? need_bytes - bytes : 0;
+static void print_no_drafts(struct lf_buffer *out, struct lf_plan_ask ask, uint64_t bytes) {
+    ask.drafter = false;
+    uint64_t missing = above(need(&ask), bytes);
+    if (missing)
+        lf_buffer_printf(out, "--no-drafts is not enough alone: %.2f GiB would still be missing\n",
+                         gib(missing));
+    else
+        lf_buffer_add_text(out, "--no-drafts: the drafter left out\n");
 }
 
 static void print_cache(struct lf_buffer *out, const struct lf_plan_ask *ask, uint64_t bytes) {
@@ -175,14 +186,18 @@ void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, 
     print_way(out, "--chunk-rows", lf_budget_chunk_rows(ask, bytes),
               "the largest chunk of the halves of this one that fits", above(need(&chunk), bytes));
     print_cache(out, ask, bytes);
+    if (ask->drafter)
+        print_no_drafts(out, *ask, bytes);
     least.cache_bytes = 0;
+    least.drafter = false;
     least.slots = 1;
     least.chunk_rows = chunk.chunk_rows;
     uint64_t context = lf_budget_context(&least, bytes);
     if (context)
-        lf_buffer_printf(out, "--parallel 1 --chunk-rows %u --context %" PRIu64
-                              ": the largest context of one request, without a prompt cache\n",
-                         least.chunk_rows, context);
+        lf_buffer_printf(out, "--parallel 1 --chunk-rows %u%s%s --context %" PRIu64
+                              ": the largest context there is\n", least.chunk_rows,
+                         ask->cache_bytes ? " --prompt-cache-gib 0" : "",
+                         ask->drafter ? " --no-drafts" : "", context);
     lf_buffer_printf(out, "--memory-limit-gib %.10g: what this asks for; without as much memory "
                           "the system will swap or read weights from disk again and again\n",
                      (double)((need(ask) >> 20) + 1) / 1024);

@@ -37,7 +37,7 @@ def refused(what, code, pattern, *args, text=""):
 
 
 def check_help():
-    for command in ["serve", "run", "info", "tokenize", "score"]:
+    for command in ["serve", "run", "plan", "info", "tokenize", "score"]:
         result = run(command, "--help")
         check(result.returncode == 0 and b"usage: lanefold " + command.encode() in result.stdout,
               command + " --help", result)
@@ -164,8 +164,73 @@ def check_info():
         refused("no tokenizer", 1, "tokenizer.json", "run", model, "-p", "x")
 
 
+def plan_of(*args):
+    result = run("plan", demo, "--json", *args)
+    return result.returncode, json.loads(result.stdout)
+
+
+def gib(size):
+    return repr(size / 2**30)
+
+
+def check_plan():
+    code, plan = plan_of()
+    counted = sum(size for name, size in plan["lines"].items() if name != "engram_tables")
+    check(code == 0 and plan["fits"] and plan["need_bytes"] == counted, "plan adds up")
+    check(plan["context"] == 4096 and plan["parallel"] == 4, "all of the context fits")
+    check(plan["lines"]["drafter"] > 0 and plan_of("--no-drafts")[1]["lines"]["drafter"] == 0,
+          "the drafter counts where it is loaded")
+    check(plan_of()[1]["lines"] == plan["lines"], "the same flags give the same plan (M-5)")
+    table = run("plan").stdout.decode()
+    check(f"{plan['need_bytes']}" in table and "KV pages promised" in table, "plan as a table")
+
+
+def check_plan_limits():
+    fixed = ["--parallel", "64", "--drafts", "on"]
+    need = plan_of(*fixed, "--context", "2048")[1]["need_bytes"]
+    limit, less = ["--memory-limit-gib", gib(need)], ["--memory-limit-gib", gib(need - 1)]
+    code, auto = plan_of(*fixed, *limit)
+    check(code == 0 and 2048 <= auto["context"] < 2200 and auto["need_bytes"] <= need,
+          "without --context the largest that fits")
+    more = ["--context", str(auto["context"] + 1)]
+    code, over = plan_of(*fixed, *limit, *more)
+    check(code == 1 and not over["fits"], "one position more does not fit")
+    result = run("plan", *fixed, *limit, *more)
+    text = result.stdout.decode()
+    check(result.returncode == 1 and b"are missing" in result.stderr, "plan refuses", result)
+    check(f"--context {auto['context']}:" in text, "guidance names the largest context", result)
+    fewer = int(re.search(r"^--parallel (\d+): ", text, re.M)[1])
+    asked = [*fixed[2:], *limit, *more, "--parallel"]
+    check(plan_of(*asked, str(fewer))[0] == 0 and plan_of(*asked, str(fewer + 1))[0] == 1,
+          "guidance names the most requests", result)
+    larger = re.search(r"^--memory-limit-gib (\S+): ", text, re.M)[1]
+    check(plan_of(*fixed, *more, "--memory-limit-gib", larger)[0] == 0,
+          "guidance names the memory", result)
+    asked = [*fixed[:2], "--context", "2048"]
+    check(plan_of(*asked, *limit)[1]["lines"]["drafter"] > 0, "auto keeps a drafter that fits")
+    code, left = plan_of(*asked, *less)
+    check(code == 0 and left["lines"]["drafter"] == 0, "auto leaves one out that does not")
+    check(plan_of(*asked, *less, "--drafts", "on")[0] == 1, "--drafts on refuses then")
+
+
+def check_memory_usage():
+    for flag in ("--memory-limit-gib", "--reserve-gib"):
+        for bad in ("0", "-1", "nan", "much"):
+            refused(f"{flag} {bad}", 2, f"{flag} {bad}: expected a number", "serve", flag, bad)
+    refused("limit and reserve", 2, "one of them", "plan", "--memory-limit-gib", "8",
+            "--reserve-gib", "1")
+    refused("context past the model", 2, "the model has 4096", "plan", "--context", "4097")
+    # M-3: the refusal comes before anything is loaded.
+    result = run("serve", demo, "--memory-limit-gib", "0.02", "--port", "0")
+    lines = result.stderr.decode()
+    check(result.returncode == 1 and "does not fit" in lines and
+          len(re.findall(r"plan: (?:--|no smaller)", lines)) >= 3, "serve refuses", result)
+    check(b"listening" not in result.stdout and "memory:" not in lines, "before load", result)
+
+
 for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_keys,
-             check_info):
+             check_info,
+             check_plan, check_plan_limits, check_memory_usage):
     part()
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)

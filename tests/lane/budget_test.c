@@ -42,19 +42,20 @@ static uint64_t need(const struct lf_plan_ask *ask) {
 struct config {
     int topology;
     uint32_t slots, chunk_rows;
-    uint64_t context, weight_bytes, cache_bytes;
+    uint64_t context, weight_bytes, cache_bytes, draft_bytes;
 };
 
 static const struct config configs[] = {
-    {0, 4, 512, 1048576, 300 * GIB, 0},       {0, 1, 2048, 1048576, 300 * GIB, 16 * GIB},
-    {0, 64, 512, 131072, 300 * GIB, 8 * GIB}, {0, 8, 1024, 65536, 150 * GIB, GIB},
-    {0, 2, 256, 1000, 300 * GIB, 0},          {1, 4, 512, 4096, 16 << 20, 0},
-    {1, 64, 2048, 4096, 16 << 20, 1 << 20},   {1, 1, 300, 77, 16 << 20, 0},
+    {0, 4, 512, 1048576, 300 * GIB, 0, 0},       {0, 1, 2048, 1048576, 300 * GIB, 16 * GIB, 0},
+    {0, 64, 512, 131072, 300 * GIB, 8 * GIB, 0}, {0, 8, 1024, 65536, 150 * GIB, GIB, 9 * GIB},
+    {0, 2, 256, 1000, 300 * GIB, 0, 8 * GIB},    {1, 4, 512, 4096, 16 << 20, 0, 1 << 20},
+    {1, 64, 2048, 4096, 16 << 20, 1 << 20, 0},   {1, 1, 300, 77, 16 << 20, 0, 1 << 20},
 };
 enum { CONFIGS = sizeof configs / sizeof *configs };
 
 static struct lf_plan_ask ask_of(const struct config *c) {
     return (struct lf_plan_ask){.t = &topology[c->topology], .weight_bytes = c->weight_bytes,
+                                .drafter = c->draft_bytes > 0, .draft_bytes = c->draft_bytes,
                                 .context = c->context, .cache_bytes = c->cache_bytes,
                                 .slots = c->slots, .chunk_rows = c->chunk_rows, .threads = 8};
 }
@@ -143,6 +144,11 @@ static void are_there_three_ways_out_that_work(void **state) {
         double limit = way_of(text.data, "--memory-limit-gib ");
         assert_true(limit * (double)GIB >= (double)need(&ask));
         assert_true(limit * (double)GIB <= (double)need(&ask) + (1 << 20));
+        with = ask;
+        with.drafter = false;
+        // One byte is missing: without its weights the drafter is always enough.
+        assert_true(!ask.drafter || need(&with) <= budget);
+        assert_true(!!strstr(text.data, "--no-drafts: ") == ask.drafter);
         if (strstr(text.data, "--prompt-cache-gib ")) {
             with = ask;
             with.cache_bytes = (uint64_t)(way_of(text.data, "--prompt-cache-gib ") * (double)GIB);

@@ -177,6 +177,27 @@ def same_alone_and_together(c, server):
     c.check("the same tokens alone and together", len(shas) == 4 and len(set(shas)) == 1, str(shas))
 
 
+def memory_of(server):
+    with urllib.request.urlopen(server.url + "/memory", timeout=10) as reply:
+        return json.load(reply)
+
+
+def memory_stays_in_its_plan(c, server):
+    """M-6 and M-11: after the largest chunk and launch, and after requests."""
+    server.post("/v1/completions", LONG_PROMPT)
+    memory = memory_of(server)
+    plan, process = memory["plan"], memory["process"]
+    c.check("no line took more than planned", "above its plan" not in server.log())
+    for name, size in memory["lines"].items():
+        planned = plan["lines"][name]
+        c.check(f"{name} within its plan", 0 < size <= 1.02 * planned + 2**20, f"{size} {planned}")
+    c.check("KV pages", 0 < memory["kv_pages_used"] <= memory["kv_pages_promised"])
+    c.check("the peak is above what is resident",
+            0 < process["resident_bytes"] <= process["resident_peak_bytes"])
+    c.check("the plan fits its budget", plan["need_bytes"] <= plan["budget_bytes"])
+    c.check("the log has the plan", server.wait_log(r"plan: KV pages promised +\d+"))
+
+
 def nothing_private_in_the_log(c, server):
     secret = "Zanzibarquux"
     server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": secret}],
@@ -189,5 +210,6 @@ def nothing_private_in_the_log(c, server):
 
 FAST = [malformed_bodies, body_over_the_limit, chunked_body, keep_alive_connection, hang_ups,
         closing_after_the_reply,
-        health_answers_fast, same_alone_and_together, nothing_private_in_the_log]
+        health_answers_fast, same_alone_and_together, memory_stays_in_its_plan,
+        nothing_private_in_the_log]
 ONE_SLOT = [hang_up_queued, full_queue]
