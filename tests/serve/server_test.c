@@ -46,8 +46,8 @@ static void every_route_answers_its_method_and_refuses_others(void **state) {
     struct served s;
     char value[64];
     served_open(&s, &(struct served_plan){.script = "Hi."});
-    static const char *const good[] = {"/health", "/ready/", "/version", "/memory", "/v1/models", "/models",
-                                       "/v1/models/demo", "/models/demo/", "/"};
+    static const char *const good[] = {"/health", "/ready/", "/version", "/memory", "/v1/models",
+                                       "/models", "/v1/models/demo", "/models/demo/", "/"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct reply reply = http_call(s.url, "GET", good[i], "", NULL);
         assert_int_equal(reply.status, 200);
