@@ -57,7 +57,7 @@ static void everything(uint8_t out[2][32]) {
         struct lf_sha256 sha;
         lf_sha256_init(&sha);
         uint64_t fields[] = {s->length, s->grown, s->complete, s->logits_ready, s->n_plan,
-                             s->pending_rows};
+                             s->pending_rows, s->taps_from, s->draft_from, s->draft_end};
         lf_sha256_add(&sha, fields, sizeof fields);
         for (uint32_t b = 0; b < s->n_plan; b++) {
             uint64_t bound[] = {s->plan[b].at, s->plan[b].logits};
@@ -65,7 +65,9 @@ static void everything(uint8_t out[2][32]) {
         }
         lf_sha256_add(&sha, s->history, CONTEXT * sizeof *s->history);
         lf_sha256_add(&sha, s->last, VOCAB * sizeof *s->last);
-        for (uint32_t l = 0; l < m->t->layers; l++)
+        lf_sha256_add(&sha, s->taps,
+                      sizeof *s->taps * m->shape.ring_rows * (size_t)m->shape.tap_size);
+        for (uint32_t l = 0; l < m->shape.rings; l++)
             lf_sha256_add(&sha, s->ring[l], (size_t)m->shape.ring_rows * m->shape.window_bytes);
         for (uint32_t i = 0; i < m->t->n_kv_sources; i++) {
             add_pages(&sha, m, &s->entry[i], m->shape.entry_bytes);
