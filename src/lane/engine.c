@@ -5,85 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "base/sha256.h"
+#include "base/log.h"
 #include "lane/stream.h"
 
 enum { QUEUE_MAX = 128 };
 
-static void finish(struct lf_engine *e, struct lf_stream *s) {
-    struct lf_stats *stats = &s->stats;
-    stats->prompt_tokens = s->request.prompt_len;
-    stats->completion_tokens = (uint32_t)s->reply.len;
-    stats->seed = s->request.sampling.seed;
-    if (s->reply.len) {
-        stats->time_to_first_token = s->first_token - s->submitted;
-        stats->decode_seconds = s->last_token - s->first_token;
-        if (stats->decode_seconds > 0)
-            stats->tokens_per_second = (double)(s->reply.len - 1) / stats->decode_seconds;
-    }
-    lf_sha256_ids(s->reply.id, s->reply.len, stats->token_sha256);
+static double monotonic(void *ctx) {
+    struct timespec now;
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double lf_engine_now(const struct lf_engine *e) {
+    return e->options.clock(e->options.clock_ctx);
+}
+
+void lf_engine_die(struct lf_engine *e, const char *message) {
+    lf_log(LF_LOG_ERROR, "the engine is dead: %s", message);
     pthread_mutex_lock(&e->lock);
-    e->status.prompt_tokens += stats->prompt_tokens;
-    e->status.completion_tokens += stats->completion_tokens;
-    if (s->why == LF_DONE_FAILED)
-        e->status.failed++;
-    else if (s->why == LF_DONE_CANCELLED)
-        e->status.cancelled++;
-    else
-        e->status.finished++;
+    if (!e->status.dead)
+        snprintf(e->status.message, sizeof e->status.message, "%.250s", message);
+    e->status.dead = true;
     pthread_mutex_unlock(&e->lock);
-    s->sink.finished(s->ctx, s->id, s->why, stats, s->message);
-    lf_ids_free(&s->reply);
-    free(s);
 }
 
-static void unlink_waiting(struct lf_engine *e, struct lf_stream *before, struct lf_stream *s) {
-    if (before)
-        before->next = s->next;
-    else
-        e->waiting = s->next;
-    if (e->waiting_last == s)
-        e->waiting_last = before;
-    e->status.waiting--;
-}
-
-// Takes every waiting stream that is to end out of the list; they come back linked by next.
-static struct lf_stream *take_ended(struct lf_engine *e, double now) {
-    struct lf_stream *ended = NULL, *before = NULL, *next;
-    for (struct lf_stream *s = e->waiting; s; s = next) {
-        next = s->next;
-        double timeout = e->options.queue_timeout_s;
-        bool late = timeout > 0 && now - s->submitted > timeout;
-        if (!s->cancelled && !late && !e->closing) {
-            before = s;
-            continue;
-        }
-        s->why = s->cancelled ? LF_DONE_CANCELLED : late ? LF_DONE_TIMEOUT : LF_DONE_CLOSED;
-        unlink_waiting(e, before, s);
-        s->next = ended;
-        ended = s;
-    }
-    return ended;
-}
-
-// Marks live streams that were cancelled or outlived the drain; fills free slots from the queue.
-static void admit(struct lf_engine *e, double now) {
-    for (uint32_t i = 0; i < e->info->slots; i++) {
-        struct lf_stream *s = e->slot[i];
-        if (s && !s->done && (s->cancelled || (e->closing && now >= e->close_at))) {
-            s->done = true;
-            s->why = s->cancelled ? LF_DONE_CANCELLED : LF_DONE_CLOSED;
-        }
-        if (s || !e->waiting)
-            continue;
-        s = e->waiting;
-        unlink_waiting(e, NULL, s);
-        s->slot = i;
-        s->started = now;
-        s->stats.queue_seconds = now - s->submitted;
-        e->slot[i] = s;
-        e->status.running++;
-    }
+void lf_engine_launch_failed(struct lf_engine *e, struct lf_stream **stream, uint32_t n,
+                             const struct lf_error *err) {
+    lf_log(LF_LOG_ERROR, "a launch of %u requests failed: %s", n, err->text);
+    for (uint32_t i = 0; i < n; i++)
+        lf_stream_end(stream[i], LF_DONE_FAILED, err->text);
+    if (err->status == LF_E_DEVICE && ++e->device_failures > 1)
+        lf_engine_die(e, err->text);
 }
 
 static bool any_live(const struct lf_engine *e) {
@@ -104,75 +57,112 @@ static void wait_for_work(struct lf_engine *e) {
     pthread_cond_timedwait(&e->wake, &e->lock, &until);
 }
 
-static void release_done(struct lf_engine *e) {
-    struct lf_error err = LF_ERROR_INIT;
+// Every live stream waits for storage: the newest starts over later, one alone fails (L-43).
+static void break_stall(struct lf_engine *e) {
+    struct lf_stream *newest = NULL;
+    uint32_t live = 0;
     for (uint32_t i = 0; i < e->info->slots; i++) {
         struct lf_stream *s = e->slot[i];
-        if (!s || !s->done)
+        if (!s || s->done)
             continue;
-        // A refusal is impossible here: the slot exists. Its state starts over.
-        LF_ASSERT(e->target->ops->reset(e->target, i, &err) == LF_OK);
-        pthread_mutex_lock(&e->lock);
-        e->slot[i] = NULL;
-        e->status.running--;
-        pthread_mutex_unlock(&e->lock);
-        finish(e, s);
+        live++;
+        if (!newest || s->order > newest->order)
+            newest = s;
+    }
+    if (live > 1) {
+        lf_slots_yield(e, newest);
+    } else if (live) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "no memory for position %llu of the reply (--parallel %u, --context %llu): %.300s",
+                 (unsigned long long)newest->length, e->info->slots,
+                 (unsigned long long)e->info->context, newest->message);
+        lf_stream_end(newest, LF_DONE_FAILED, text);
     }
 }
 
-static void rounds(struct lf_engine *e) {
-    for (uint32_t i = 0; i < e->info->slots; i++) {
-        struct lf_stream *s = e->slot[i];
-        if (s && !s->done && lf_stream_reading(s)) {
-            lf_round_prefill(e, s);
-            break;
-        }
-    }
-    lf_round_decode(e);
+static void measure(struct lf_engine *e) {
+    struct lf_error err = LF_ERROR_INIT;
+    const struct lf_engine_options *o = &e->options;
+    if (o->drafts == LF_DRAFTS_OFF || o->draft_depth)
+        return;
+    if (lf_cost_measure(&e->cost, e->target, o->clock, o->clock_ctx, &err) != LF_OK)
+        lf_log(LF_LOG_WARN, "no drafts: launches could not be timed: %s", err.text);
 }
 
 static void *run(void *arg) {
     struct lf_engine *e = arg;
+    measure(e);
     for (;;) {
         pthread_mutex_lock(&e->lock);
-        double now = lf_seconds();
-        struct lf_stream *ended = take_ended(e, now);
-        admit(e, now);
-        bool live = any_live(e);
-        bool over = e->closing && !live && !e->waiting && !ended;
-        if (!live && !ended && !over)
+        double now = lf_engine_now(e);
+        struct lf_stream *ended = lf_queue_take_ended(e, now);
+        lf_slots_end(e, now);
+        bool work = any_live(e) || e->waiting || ended, over = e->closing && !work;
+        if (!work && !over)
             wait_for_work(e);
         pthread_mutex_unlock(&e->lock);
         while (ended) {
             struct lf_stream *next = ended->next;
-            finish(e, ended);
+            lf_stream_finish(e, ended);
             ended = next;
         }
         if (over)
             return NULL;
-        release_done(e);
-        rounds(e);
-        release_done(e);
+        lf_slots_release(e);
+        lf_slots_admit(e);
+        bool read = lf_prompt_round(e);
+        if (!lf_decode_round(e) && !read)
+            break_stall(e);
+        lf_slots_release(e);
     }
+}
+
+static void free_engine(struct lf_engine *e) {
+    free(e->slot);
+    free(e->sorted);
+    free(e->chunk);
+    free(e->round);
+    free(e);
+}
+
+static enum lf_status check_options(const struct lf_target *target,
+                                    const struct lf_engine_options *o, struct lf_error *err) {
+    if (!(o->decode_share >= 0 && o->decode_share < 1))
+        return lf_fail(err, LF_E_VALUE, "a decode share of %g: expected 0 to below 1",
+                       o->decode_share);
+    if (o->drafts == LF_DRAFTS_ON && !target->drafter)
+        return lf_fail(err, LF_E_UNSUPPORTED, "drafts are on, but this model has no drafter");
+    return LF_OK;
 }
 
 enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
                               const struct lf_engine_options *options, struct lf_error *err) {
-    struct lf_engine *e = calloc(1, sizeof *e);
     *out = NULL;
+    LF_TRY(check_options(target, options, err));
+    struct lf_engine *e = calloc(1, sizeof *e);
     if (!e)
         return lf_fail(err, LF_E_MEM, "out of memory for the engine");
     e->target = target;
     e->info = target->ops->info(target);
     e->options = *options;
+    if (!options->clock)
+        e->options.clock = monotonic;
+    if (!options->long_prompts)
+        e->options.long_prompts = 1;
+    e->share = (struct lf_share){.share = options->decode_share, .gap = options->max_gap_ms * 1e-3};
     e->status.queue_max = options->queue_max ? options->queue_max : QUEUE_MAX;
     e->slot = calloc(e->info->slots, sizeof *e->slot);
+    e->sorted = calloc(e->info->slots, sizeof *e->sorted);
+    e->chunk = calloc(e->info->slots, sizeof *e->chunk);
+    e->round = calloc(1, sizeof *e->round);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, NULL);
-    int failed = e->slot ? pthread_create(&e->thread, NULL, run, e) : ENOMEM;
+    int failed = ENOMEM;
+    if (e->slot && e->sorted && e->chunk && e->round)
+        failed = pthread_create(&e->thread, NULL, run, e);
     if (failed) {
-        free(e->slot);
-        free(e);
+        free_engine(e);
         return lf_fail(err, LF_E_MEM, "cannot start the engine thread: %s", strerror(failed));
     }
     *out = e;
@@ -184,15 +174,14 @@ void lf_engine_close(struct lf_engine *e, double drain_seconds) {
         return;
     pthread_mutex_lock(&e->lock);
     e->closing = e->status.draining = true;
-    e->close_at = lf_seconds() + drain_seconds;
+    e->close_at = lf_engine_now(e) + drain_seconds;
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     pthread_join(e->thread, NULL);
     e->target->ops->close(e->target);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->wake);
-    free(e->slot);
-    free(e);
+    free_engine(e);
 }
 
 static enum lf_status check(const struct lf_engine *e, const struct lf_request *r,
@@ -217,24 +206,6 @@ static enum lf_status check(const struct lf_engine *e, const struct lf_request *
     return LF_OK;
 }
 
-// Foreground goes before background, each in arrival order (L-34).
-static void enqueue(struct lf_engine *e, struct lf_stream *s) {
-    struct lf_stream *before = e->waiting_last;
-    if (!s->request.background && before && before->request.background) {
-        before = NULL;
-        for (struct lf_stream *w = e->waiting; w && !w->request.background; w = w->next)
-            before = w;
-    }
-    s->next = before ? before->next : e->waiting;
-    if (before)
-        before->next = s;
-    else
-        e->waiting = s;
-    if (!s->next)
-        e->waiting_last = s;
-    e->status.waiting++;
-}
-
 enum lf_status lf_engine_submit(struct lf_engine *e, uint64_t id, const struct lf_request *request,
                                 const struct lf_sink *sink, void *ctx, struct lf_error *err) {
     LF_TRY(check(e, request, err));
@@ -249,14 +220,17 @@ enum lf_status lf_engine_submit(struct lf_engine *e, uint64_t id, const struct l
     s->window_limit = request->max_tokens > room;
     s->limit = s->window_limit ? (uint32_t)room : request->max_tokens;
     s->end = (struct lf_bound){.at = request->prompt_len, .logits = true};
-    s->submitted = lf_seconds();
+    s->submitted = lf_engine_now(e);
     pthread_mutex_lock(&e->lock);
+    s->order = e->arrivals++;
     if (e->closing)
         lf_fail(err, LF_E_CLOSED, "the server is shutting down");
+    else if (e->status.dead)
+        lf_fail(err, LF_E_DEVICE, "the engine failed: %s", e->status.message);
     else if (e->status.waiting >= e->status.queue_max)
         lf_fail(err, LF_E_QUEUE_FULL, "the queue is full: %u requests wait", e->status.waiting);
     else
-        enqueue(e, s);
+        lf_queue_add(e, s, false);
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     if (err->status != LF_OK)
@@ -280,6 +254,10 @@ void lf_engine_status_read(struct lf_engine *e, struct lf_engine_status *out) {
     pthread_mutex_lock(&e->lock);
     *out = e->status;
     pthread_mutex_unlock(&e->lock);
+}
+
+bool lf_engine_drafts(const struct lf_engine *e) {
+    return e->options.drafts != LF_DRAFTS_OFF;
 }
 
 const struct lf_target_info *lf_engine_info(const struct lf_engine *e) {

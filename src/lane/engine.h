@@ -63,17 +63,35 @@ struct lf_request {
 struct lf_engine_status {
     uint32_t running, waiting, queue_max;
     uint64_t prompt_tokens, completion_tokens, finished, cancelled, failed; // totals
+    uint64_t rounds, plain_rounds, drafted, accepted; // totals over finished streams (D-15)
+    uint64_t yielded, paused;                         // L-40, L-43
     bool draining, dead;
     char message[256]; // why it is dead
+};
+
+enum lf_drafts {
+    LF_DRAFTS_OFF,  // windows of one row
+    LF_DRAFTS_AUTO, // the target's drafter where it has one, and copies of the history
+    LF_DRAFTS_ON,   // the same; a target without a drafter is refused (F-6)
 };
 
 struct lf_engine_options {
     uint32_t queue_max;     // waiting requests; 0: 128
     double queue_timeout_s; // 0: none
+    enum lf_drafts drafts;
+    uint32_t draft_depth;  // 0: chosen by cost (D-5); else drafts a window, no loss budget (D-9)
+    double decode_share;   // of the time, for running replies while prompts fill, below 1 (L-27)
+    uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
+    uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
+    double (*clock)(void *ctx); // seconds, NULL: the monotonic clock
+    void *clock_ctx;
 };
 
+#define LF_ENGINE_OPTIONS_INIT                                                                     \
+    {.drafts = LF_DRAFTS_AUTO, .decode_share = 0.25, .long_prompts = 1, .max_gap_ms = 1000}
+
 struct lf_engine;
-// Takes the target over and closes it at the end.
+// Takes the target over and closes it at the end; a refusal leaves it to the caller.
 LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
                                          const struct lf_engine_options *options,
                                          struct lf_error *err);
@@ -88,3 +106,4 @@ void lf_engine_cancel(struct lf_engine *engine, uint64_t id); // unknown ids are
 // Never waits on a launch.
 void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);
 const struct lf_target_info *lf_engine_info(const struct lf_engine *engine);
+bool lf_engine_drafts(const struct lf_engine *engine); // whether drafting can happen

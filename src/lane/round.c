@@ -1,154 +1,139 @@
 #include "lane/stream.h"
 
 #include <stdio.h>
-#include <time.h>
-#include "base/sha256.h"
+#include <string.h>
 
-// Storage is taken this many tokens ahead where the client named no limit (L-42).
-enum { RESERVE_ROWS = 2048 };
-
-double lf_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+static bool served_before(const struct lf_stream *a, const struct lf_stream *b) {
+    return a->served != b->served ? a->served < b->served : a->order < b->order;
 }
 
-bool lf_stream_reading(const struct lf_stream *s) {
-    return s->length < s->request.prompt_len;
-}
-
-static void end_stream(struct lf_stream *s, enum lf_done why, const char *message) {
-    s->done = true;
-    s->why = why;
-    snprintf(s->message, sizeof s->message, "%s", message);
-}
-
-static bool is_end(const struct lf_request *r, uint32_t id) {
-    for (uint32_t i = 0; i < r->n_eos; i++)
-        if (r->eos[i] == id)
-            return true;
-    return false;
-}
-
-// Commits one drawn token and tests the stop conditions in the order of L-5.
-static void commit(struct lf_stream *s, uint32_t id) {
-    if (id == LF_SAMPLE_NONE) {
-        end_stream(s, LF_DONE_FAILED, "the model's logits are not finite");
-        return;
-    }
-    s->last_token = lf_seconds();
-    if (!s->reply.len)
-        s->first_token = s->last_token;
-    lf_ids_add(&s->reply, id);
-    if (s->reply.failed) {
-        end_stream(s, LF_DONE_FAILED, "out of memory for the reply");
-        return;
-    }
-    s->pending = id;
-    int stopped = s->request.stop ? s->request.stop(s->request.stop_ctx, id) : 0;
-    if (s->sink.tokens)
-        s->sink.tokens(s->ctx, s->id, &id, 1, s->request.want_logprobs ? &s->logprobs : NULL);
-    if (is_end(&s->request, id))
-        end_stream(s, LF_DONE_EOS, "");
-    else if (stopped)
-        end_stream(s, LF_DONE_STOP_STRING, "");
-    else if (s->reply.len >= s->limit)
-        end_stream(s, s->window_limit ? LF_DONE_WINDOW : LF_DONE_LENGTH, "");
-}
-
-static bool reserve(struct lf_engine *e, struct lf_stream *s, uint64_t positions) {
+// Storage for the widest window of the next round, or a pause until there is some (L-43, L-44).
+static bool has_room(struct lf_engine *e, struct lf_stream *s) {
     struct lf_error err = LF_ERROR_INIT;
-    if (positions <= s->reserved)
-        return true;
     uint64_t most = (uint64_t)s->request.prompt_len + s->limit;
-    uint64_t ahead = s->request.max_explicit ? most : positions + RESERVE_ROWS;
-    if (ahead > most)
-        ahead = most;
-    if (ahead < positions)
-        ahead = positions;
-    if (e->target->ops->grow(e->target, s->slot, ahead, &err) != LF_OK) {
-        end_stream(s, LF_DONE_FAILED, err.text);
+    uint64_t wanted = s->length + e->info->window_max;
+    enum lf_status status = lf_stream_reserve(e, s, wanted < most ? wanted : most, &err);
+    if (status != LF_OK && status != LF_E_MEM) {
+        lf_engine_launch_failed(e, &s, 1, &err);
         return false;
     }
-    s->reserved = ahead;
-    return true;
-}
-
-void lf_round_prefill(struct lf_engine *e, struct lf_stream *s) {
-    struct lf_error err = LF_ERROR_INIT;
-    uint64_t left = s->request.prompt_len - s->length;
-    uint32_t rows = left < e->info->chunk_rows_max ? (uint32_t)left : e->info->chunk_rows_max;
-    struct lf_chunk chunk = {.slot = s->slot, .rows = rows, .pos0 = s->length,
-                             .tok = s->request.prompt + s->length, .plan = &s->end, .n_plan = 1};
-    if (!s->length && s->sink.admitted)
-        s->sink.admitted(s->ctx, s->id);
-    if (!reserve(e, s, s->request.prompt_len))
-        return;
-    if (e->target->ops->prefill(e->target, &chunk, 1, &err) != LF_OK) {
-        end_stream(s, LF_DONE_FAILED, err.text);
-        return;
+    if (status == LF_E_MEM && !s->paused) {
+        pthread_mutex_lock(&e->lock);
+        e->status.paused++;
+        pthread_mutex_unlock(&e->lock);
+        snprintf(s->message, sizeof s->message, "%.300s", err.text);
     }
-    s->length += rows;
-    if (lf_stream_reading(s))
-        return;
-    s->stats.prefill_seconds = lf_seconds() - s->started;
-    if (s->sink.prefilled)
-        s->sink.prefilled(s->ctx, s->id, 0);
-    uint32_t drawn;
-    struct lf_window window = {.slot = s->slot, .pos0 = s->length, .rule = &s->request.sampling,
-                               .top_logprobs = s->request.top_logprobs,
-                               .logprobs = s->request.want_logprobs ? &s->logprobs : NULL};
-    if (e->target->ops->draw_last(e->target, &window, &drawn, &err) != LF_OK)
-        end_stream(s, LF_DONE_FAILED, err.text);
-    else
-        commit(s, drawn);
+    s->paused = status == LF_E_MEM;
+    return !s->paused;
 }
 
-// The streams of this round: decoding, storage at hand, at most a launch's rows.
-static uint32_t gather(struct lf_engine *e, struct lf_stream **stream, struct lf_window *window) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < e->info->slots && n < e->info->launch_rows_max; i++) {
+// The streams of this round, served longest ago first (L-2). The oldest ask for storage first.
+static uint32_t gather(struct lf_engine *e) {
+    struct lf_round *r = e->round;
+    uint32_t n = 0, most = e->info->launch_rows_max;
+    for (uint32_t i = 0; i < e->info->slots; i++) {
         struct lf_stream *s = e->slot[i];
-        if (!s || s->done || lf_stream_reading(s) || !reserve(e, s, s->length + 1))
+        if (!s || s->done || lf_stream_reading(s))
             continue;
-        stream[n] = s;
-        window[n++] = (struct lf_window){.slot = i, .rows = 1, .pos0 = s->length,
-                                         .tok = &s->pending, .rule = &s->request.sampling,
-                                         .top_logprobs = s->request.top_logprobs,
-                                         .logprobs = s->request.want_logprobs ? &s->logprobs
-                                                                              : NULL};
+        uint32_t at = n++;
+        for (; at && s->order < e->sorted[at - 1]->order; at--)
+            e->sorted[at] = e->sorted[at - 1];
+        e->sorted[at] = s;
     }
-    return n;
-}
-
-static void count_round(struct lf_stats *stats, uint32_t launch_rows) {
-    stats->rounds++;
-    stats->plain_rounds++;
-    if (!stats->min_rows || launch_rows < stats->min_rows)
-        stats->min_rows = launch_rows;
-}
-
-void lf_round_decode(struct lf_engine *e) {
-    enum { STREAMS = 64 };
-    struct lf_stream *stream[STREAMS];
-    struct lf_window window[STREAMS];
-    uint32_t drawn[STREAMS], kept[STREAMS];
-    struct lf_error err = LF_ERROR_INIT;
-    LF_ASSERT(e->info->launch_rows_max <= STREAMS);
-    uint32_t n = gather(e, stream, window);
-    if (!n)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        kept[i] = 1;
-    if (e->target->ops->verify(e->target, window, n, drawn, &err) != LF_OK ||
-        e->target->ops->keep(e->target, window, kept, n, &err) != LF_OK) {
-        for (uint32_t i = 0; i < n; i++)
-            end_stream(stream[i], LF_DONE_FAILED, err.text);
-        return;
-    }
+    uint32_t ready = 0;
     for (uint32_t i = 0; i < n; i++) {
-        stream[i]->length++;
-        count_round(&stream[i]->stats, n);
-        commit(stream[i], drawn[i]);
+        struct lf_stream *s = e->sorted[i];
+        if (!has_room(e, s))
+            continue;
+        uint32_t at = ready++;
+        for (; at && served_before(s, e->sorted[at - 1]); at--)
+            e->sorted[at] = e->sorted[at - 1];
+        e->sorted[at] = s;
     }
+    most = most < LF_ROUND_ROWS ? most : LF_ROUND_ROWS;
+    r->n = ready < most ? ready : most;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct lf_stream *s = r->stream[i] = e->sorted[i];
+        r->window[i] = (struct lf_window){.slot = s->slot, .pos0 = s->length,
+                                          .rule = &s->request.sampling};
+    }
+    return r->n;
+}
+
+static void fill_windows(struct lf_round *r) {
+    r->rows = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct lf_request *q = &r->stream[i]->request;
+        struct lf_window *w = &r->window[i];
+        w->tok = r->tok + r->rows;
+        w->rows = 1 + r->depth[i];
+        w->top_logprobs = q->top_logprobs;
+        w->logprobs = q->want_logprobs ? r->logprobs + r->rows : NULL;
+        r->tok[r->rows] = r->stream[i]->pending;
+        memcpy(r->tok + r->rows + 1, r->chain[i].tok, sizeof *r->tok * r->depth[i]);
+        r->rows += w->rows;
+    }
+}
+
+static void accept(struct lf_round *r) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t drafts = r->depth[i];
+        r->accepted[i] = lf_accept_count(r->tok + at + 1, drafts, r->drawn + at);
+        uint32_t n = lf_accept_tokens(r->stream[i], r->drawn + at, r->accepted[i] + 1,
+                                      &r->fresh[i]);
+        // A stream that failed at its first row keeps that row: a keep is never empty (L-20).
+        r->kept[i] = n ? n : 1;
+        at += 1 + drafts;
+    }
+}
+
+static void count_round(const struct lf_round *r, uint32_t i) {
+    struct lf_stats *stats = &r->stream[i]->stats;
+    stats->rounds++;
+    stats->plain_rounds += r->window[i].rows == 1;
+    stats->drafted += r->depth[i];
+    stats->accepted += r->accepted[i] < r->kept[i] ? r->accepted[i] : r->kept[i];
+    if (!stats->min_rows || r->rows < stats->min_rows)
+        stats->min_rows = r->rows;
+}
+
+static void deliver(struct lf_engine *e, struct lf_round *r) {
+    e->rounds++;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct lf_stream *s = r->stream[i];
+        const struct lf_window *w = &r->window[i];
+        s->length += r->kept[i];
+        s->served = e->rounds;
+        count_round(r, i);
+        lf_accept_deliver(e, s, r->fresh[i],
+                          w->logprobs ? w->logprobs + r->kept[i] - r->fresh[i] : NULL);
+    }
+}
+
+static enum lf_status launch(struct lf_engine *e, struct lf_round *r, struct lf_error *err) {
+    double start = lf_engine_now(e);
+    LF_TRY(lf_draft_choose(e, r, err));
+    fill_windows(r);
+    double begun = lf_engine_now(e);
+    LF_TRY(e->target->ops->verify(e->target, r->window, r->n, r->drawn, err));
+    accept(r);
+    LF_TRY(e->target->ops->keep(e->target, r->window, r->kept, r->n, err));
+    double kept = lf_engine_now(e);
+    e->device_failures = 0;
+    deliver(e, r);
+    LF_TRY(lf_draft_ingest(e, r->stream, r->n, err));
+    double seconds = lf_engine_now(e) - start;
+    lf_draft_learn(e, r, kept - begun, seconds);
+    lf_share_round(&e->share, seconds);
+    return LF_OK;
+}
+
+bool lf_decode_round(struct lf_engine *e) {
+    struct lf_error err = LF_ERROR_INIT;
+    if (!gather(e))
+        return false;
+    if (launch(e, e->round, &err) != LF_OK)
+        lf_engine_launch_failed(e, e->round->stream, e->round->n, &err);
+    return true;
 }

@@ -1,0 +1,74 @@
+#include "lane/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/sha256.h"
+
+// Storage is taken this many tokens ahead where the client named no limit (L-42).
+enum { RESERVE_ROWS = 2048 };
+
+bool lf_stream_reading(const struct lf_stream *s) {
+    return s->length < s->request.prompt_len;
+}
+
+void lf_stream_end(struct lf_stream *s, enum lf_done why, const char *message) {
+    if (s->done)
+        return;
+    s->done = true;
+    s->why = why;
+    snprintf(s->message, sizeof s->message, "%s", message);
+}
+
+static void count_end(struct lf_engine *e, const struct lf_stream *s) {
+    struct lf_engine_status *all = &e->status;
+    pthread_mutex_lock(&e->lock);
+    all->prompt_tokens += s->stats.prompt_tokens;
+    all->completion_tokens += s->stats.completion_tokens;
+    all->rounds += s->stats.rounds;
+    all->plain_rounds += s->stats.plain_rounds;
+    all->drafted += s->stats.drafted;
+    all->accepted += s->stats.accepted;
+    if (s->why == LF_DONE_FAILED)
+        all->failed++;
+    else if (s->why == LF_DONE_CANCELLED)
+        all->cancelled++;
+    else
+        all->finished++;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void lf_stream_finish(struct lf_engine *e, struct lf_stream *s) {
+    struct lf_stats *stats = &s->stats;
+    stats->prompt_tokens = s->request.prompt_len;
+    stats->completion_tokens = (uint32_t)s->reply.len;
+    stats->seed = s->request.sampling.seed;
+    if (s->reply.len) {
+        stats->time_to_first_token = s->first_token - s->submitted;
+        stats->decode_seconds = s->last_token - s->first_token;
+        if (stats->decode_seconds > 0)
+            stats->tokens_per_second = (double)(s->reply.len - 1) / stats->decode_seconds;
+    }
+    lf_sha256_ids(s->reply.id, s->reply.len, stats->token_sha256);
+    if (s->company)
+        e->ended[s->request.sampling.temperature > 0][s->company] = s->loss;
+    count_end(e, s);
+    s->sink.finished(s->ctx, s->id, s->why, stats, s->message);
+    lf_ids_free(&s->reply);
+    lf_copy_free(&s->copy);
+    free(s);
+}
+
+enum lf_status lf_stream_reserve(struct lf_engine *e, struct lf_stream *s, uint64_t positions,
+                                 struct lf_error *err) {
+    if (positions <= s->reserved)
+        return LF_OK;
+    uint64_t most = (uint64_t)s->request.prompt_len + s->limit;
+    uint64_t ahead = s->request.max_explicit ? most : positions + RESERVE_ROWS;
+    if (ahead > most)
+        ahead = most;
+    if (ahead < positions)
+        ahead = positions;
+    LF_TRY(e->target->ops->grow(e->target, s->slot, ahead, err));
+    s->reserved = ahead;
+    return LF_OK;
+}
