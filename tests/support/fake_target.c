@@ -1,17 +1,13 @@
 #include "support/fake_target.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "support/fake_state.h"
 
-struct fake_slot {
-    uint32_t *token; // what the row of each position was
-    uint64_t length, grown;
-    uint64_t prompt; // length when the first draw happened
-    uint32_t pending_rows;
-    bool complete, logits;
-};
+enum { SLOTS_MAX = 128 };
 
 struct fake {
     struct lf_target target;
@@ -19,6 +15,14 @@ struct fake {
     struct lf_fake_options options;
     struct fake_slot *slot;
     atomic_uint launches;
+    _Atomic uint64_t clock_ns;
+    uint32_t moods;
+};
+
+struct lf_saved {
+    struct fake_cell *cell;
+    uint64_t at, prompt;
+    bool logits;
 };
 
 static struct fake *fake_of(struct lf_target *t) {
@@ -26,51 +30,115 @@ static struct fake *fake_of(struct lf_target *t) {
 }
 
 uint32_t lf_fake_next(const uint32_t *history, uint64_t length, uint64_t seed, uint32_t vocab) {
-    uint64_t h = 0xcbf29ce484222325u ^ seed;
+    struct fake_slot none = {0};
+    uint64_t h = fake_hash(&none, 0);
     for (uint64_t i = 0; i < length; i++)
-        h = (h ^ (history[i] + 1)) * 0x100000001b3u;
-    h ^= h >> 29;
-    return (uint32_t)(h % vocab);
+        h = fake_step(h, history[i]);
+    return fake_token(h, seed, vocab);
+}
+
+double lf_fake_clock(void *target) {
+    return (double)atomic_load(&((struct fake *)target)->clock_ns) * 1e-9;
 }
 
 static const struct lf_target_info *info(struct lf_target *t) {
     return &fake_of(t)->info;
 }
 
-static enum lf_status launch(struct fake *f, struct lf_error *err) {
-    unsigned number = atomic_fetch_add(&f->launches, 1) + 1;
-    if (f->options.launch_us)
-        usleep(f->options.launch_us);
-    if (number == f->options.fail_launch)
-        return lf_fail(err, LF_E_DEVICE, "the fake device failed in launch %u", number);
+static struct fake_slot *slot_of(struct fake *f, uint32_t slot) {
+    LF_ASSERT(slot < f->info.slots);
+    return &f->slot[slot];
+}
+
+static enum lf_status alive(const struct fake *f, struct lf_error *err) {
+    uint32_t dead = f->options.dead_from;
+    if (dead && atomic_load(&f->launches) >= dead)
+        return lf_fail(err, LF_E_DEVICE, "the fake device is gone");
     return LF_OK;
 }
 
-static uint32_t draw(const struct fake *f, const struct fake_slot *s, uint64_t length,
-                     const struct lf_sampling *rule) {
+static void spend(struct fake *f, double seconds) {
+    atomic_fetch_add(&f->clock_ns, (uint64_t)(seconds * 1e9 + 0.5));
+}
+
+// Counts a launch, checks that no slot is named twice, tells the test, lets time pass.
+static enum lf_status launch(struct fake *f, struct lf_fake_launch *l, struct lf_error *err) {
+    const struct lf_fake_options *o = &f->options;
+    bool pass = l->kind == LF_FAKE_PASS;
+    l->number = pass ? atomic_load(&f->launches) : atomic_fetch_add(&f->launches, 1) + 1;
+    for (uint32_t i = 0; i < l->n; i++) {
+        l->rows += l->slot_rows[i];
+        for (uint32_t j = 0; j < i; j++)
+            LF_ASSERT(l->slot[i] != l->slot[j]);
+    }
+    if (o->launched)
+        o->launched(o->launched_ctx, l);
+    if (o->launch_us)
+        usleep(o->launch_us);
+    if (pass)
+        spend(f, o->pass_seconds);
+    else if (l->kind == LF_FAKE_PREFILL)
+        spend(f, o->chunk_seconds + o->row_seconds * l->rows);
+    else if (o->launch_seconds)
+        spend(f, o->launch_seconds[l->rows] + o->window_seconds * (l->n - 1));
+    LF_TRY(alive(f, err));
+    if (!pass && l->number == o->fail_launch)
+        return lf_fail(err, LF_E_DEVICE, "the fake device failed in launch %u", l->number);
+    return LF_OK;
+}
+
+// The token drawn after length rows whose hash is h.
+static uint32_t token_after(const struct fake *f, const struct fake_slot *s, uint64_t h,
+                            uint64_t length, const struct lf_sampling *rule) {
     uint64_t n = length - s->prompt;
     if (f->options.none_at && length == f->options.none_at)
         return LF_SAMPLE_NONE;
     if (f->options.script && n < f->options.n_script)
         return f->options.script[n];
-    return lf_fake_next(s->token, length, rule->temperature > 0 ? rule->seed : 0, f->info.vocab);
+    return fake_token(h, rule->temperature > 0 ? rule->seed : 0, f->info.vocab);
+}
+
+static uint32_t draw(struct fake *f, const struct fake_slot *s, uint64_t length,
+                     const struct lf_window *w, struct lf_logprob_row *row) {
+    uint32_t id = token_after(f, s, fake_hash(s, length), length, w->rule);
+    if (f->options.moody_at && length == f->options.moody_at && f->moods++ % 2)
+        id = (id + 1) % f->info.vocab;
+    if (row) {
+        *row = (struct lf_logprob_row){.drawn = -(float)length, .n = w->top_logprobs};
+        for (uint32_t i = 0; i < row->n; i++) {
+            row->id[i] = (id + i) % f->info.vocab;
+            row->value[i] = -(float)i;
+        }
+    }
+    return id;
 }
 
 static enum lf_status prefill(struct lf_target *t, const struct lf_chunk *c, uint32_t n,
                               struct lf_error *err) {
     struct fake *f = fake_of(t);
+    uint32_t slot[SLOTS_MAX], rows[SLOTS_MAX];
+    struct lf_fake_launch l = {.kind = LF_FAKE_PREFILL, .n = n, .slot = slot, .slot_rows = rows};
+    LF_ASSERT(n && n <= SLOTS_MAX);
     for (uint32_t i = 0; i < n; i++) {
-        struct fake_slot *s = &f->slot[c[i].slot];
-        LF_ASSERT(c[i].slot < f->info.slots && c[i].pos0 == s->length && !s->pending_rows);
-        LF_ASSERT(c[i].rows && c[i].rows <= f->info.chunk_rows_max && c[i].n_plan);
-        LF_ASSERT(c[i].pos0 + c[i].rows <= s->grown);
+        struct fake_slot *s = slot_of(f, slot[i] = c[i].slot);
+        rows[i] = c[i].rows;
+        fake_check_rows(s, &f->info, c[i].pos0, c[i].tok, c[i].rows);
+        fake_check_plan(s, &c[i]);
     }
-    LF_TRY(launch(f, err));
+    LF_TRY(launch(f, &l, err));
+    LF_ASSERT(l.rows <= f->info.chunk_rows_max);
     for (uint32_t i = 0; i < n; i++) {
         struct fake_slot *s = &f->slot[c[i].slot];
-        memcpy(s->token + s->length, c[i].tok, sizeof *c[i].tok * c[i].rows);
+        for (uint32_t r = 0; r < c[i].rows; r++)
+            fake_write(s, c[i].pos0 + r, c[i].tok[r]);
         s->length += c[i].rows;
-        s->complete = s->logits = c[i].plan[c[i].n_plan - 1].at == s->length;
+        s->complete = s->logits = false;
+        for (uint32_t b = 0; b < c[i].n_plan; b++)
+            if (c[i].plan[b].at == s->length) {
+                s->complete = true;
+                s->logits = c[i].plan[b].logits;
+            }
+        s->in_pass = s->length < c[i].plan[c[i].n_plan - 1].at;
         s->prompt = s->length;
     }
     return LF_OK;
@@ -79,15 +147,25 @@ static enum lf_status prefill(struct lf_target *t, const struct lf_chunk *c, uin
 static enum lf_status verify(struct lf_target *t, const struct lf_window *w, uint32_t n,
                              uint32_t *drawn, struct lf_error *err) {
     struct fake *f = fake_of(t);
-    uint32_t at = 0;
-    LF_TRY(launch(f, err));
+    uint32_t slot[SLOTS_MAX], rows[SLOTS_MAX], at = 0;
+    struct lf_fake_launch l = {.kind = LF_FAKE_VERIFY, .n = n, .slot = slot, .slot_rows = rows};
+    LF_ASSERT(n && n <= SLOTS_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        struct fake_slot *s = slot_of(f, slot[i] = w[i].slot);
+        rows[i] = w[i].rows;
+        at += w[i].rows;
+        fake_check_rows(s, &f->info, w[i].pos0, w[i].tok, w[i].rows);
+        LF_ASSERT(w[i].rows <= f->info.window_max && s->complete && !s->in_pass);
+    }
+    LF_ASSERT(at <= f->info.launch_rows_max);
+    LF_TRY(launch(f, &l, err));
+    at = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct fake_slot *s = &f->slot[w[i].slot];
-        LF_ASSERT(w[i].pos0 == s->length && !s->pending_rows && s->complete);
-        LF_ASSERT(w[i].rows && w[i].pos0 + w[i].rows <= s->grown);
-        for (uint32_t r = 0; r < w[i].rows; r++) {
-            s->token[s->length + r] = w[i].tok[r];
-            drawn[at++] = draw(f, s, s->length + r + 1, w[i].rule);
+        for (uint32_t r = 0; r < w[i].rows; r++, at++) {
+            fake_write(s, w[i].pos0 + r, w[i].tok[r]);
+            drawn[at] = draw(f, s, w[i].pos0 + r + 1, &w[i],
+                             w[i].logprobs ? &w[i].logprobs[r] : NULL);
         }
         s->pending_rows = w[i].rows;
     }
@@ -97,12 +175,13 @@ static enum lf_status verify(struct lf_target *t, const struct lf_window *w, uin
 static enum lf_status keep(struct lf_target *t, const struct lf_window *w, const uint32_t *kept,
                            uint32_t n, struct lf_error *err) {
     struct fake *f = fake_of(t);
-    (void)err;
+    LF_TRY(alive(f, err));
     for (uint32_t i = 0; i < n; i++) {
-        struct fake_slot *s = &f->slot[w[i].slot];
+        struct fake_slot *s = slot_of(f, w[i].slot);
+        LF_ASSERT(s->pending_rows && w[i].rows == s->pending_rows && w[i].pos0 == s->length);
         LF_ASSERT(kept[i] && kept[i] <= s->pending_rows);
-        s->length += kept[i];
-        s->pending_rows = 0;
+        fake_keep(s, s->length + kept[i]);
+        s->logits = false;
     }
     return LF_OK;
 }
@@ -110,48 +189,152 @@ static enum lf_status keep(struct lf_target *t, const struct lf_window *w, const
 static enum lf_status draw_last(struct lf_target *t, const struct lf_window *w, uint32_t *drawn,
                                 struct lf_error *err) {
     struct fake *f = fake_of(t);
-    struct fake_slot *s = &f->slot[w->slot];
-    (void)err;
-    LF_ASSERT(s->logits && w->pos0 == s->length);
-    *drawn = draw(f, s, s->length, w->rule);
+    struct fake_slot *s = slot_of(f, w->slot);
+    LF_TRY(alive(f, err));
+    LF_ASSERT(s->logits && w->pos0 == s->length && !w->rows && !s->pending_rows);
+    *drawn = draw(f, s, s->length, w, w->logprobs);
     return LF_OK;
 }
 
 static enum lf_status grow(struct lf_target *t, uint32_t slot, uint64_t positions,
                            struct lf_error *err) {
     struct fake *f = fake_of(t);
-    (void)err;
-    LF_ASSERT(slot < f->info.slots && positions <= f->info.context);
-    if (positions > f->slot[slot].grown)
-        f->slot[slot].grown = positions;
+    struct fake_slot *s = slot_of(f, slot);
+    uint64_t used = positions;
+    LF_TRY(alive(f, err));
+    LF_ASSERT(positions <= f->info.context);
+    for (uint32_t i = 0; i < f->info.slots; i++)
+        used += i == slot ? 0 : f->slot[i].grown;
+    if (f->options.storage && positions > s->grown && used > f->options.storage)
+        return lf_fail(err, LF_E_MEM, "the fake storage has %llu positions, %llu wanted",
+                       (unsigned long long)f->options.storage, (unsigned long long)used);
+    if (positions > s->grown)
+        s->grown = positions;
     return LF_OK;
 }
 
 static enum lf_status reset(struct lf_target *t, uint32_t slot, struct lf_error *err) {
-    struct fake_slot *s = &fake_of(t)->slot[slot];
-    (void)err;
-    // Poison: a stale read of the earlier request changes every hash.
-    memset(s->token, 0xFF, fake_of(t)->info.context * sizeof *s->token);
-    s->length = s->prompt = s->pending_rows = 0;
-    s->complete = true;
-    s->logits = false;
+    struct fake *f = fake_of(t);
+    LF_TRY(alive(f, err));
+    fake_clear(slot_of(f, slot), f->info.context);
     return LF_OK;
 }
 
 static enum lf_status digest(struct lf_target *t, uint32_t slot, uint8_t out[32],
                              struct lf_error *err) {
-    struct fake_slot *s = &fake_of(t)->slot[slot];
-    (void)err;
+    struct fake *f = fake_of(t);
+    struct fake_slot *s = slot_of(f, slot);
+    LF_TRY(alive(f, err));
+    LF_ASSERT(s->complete);
+    uint64_t h = fake_hash(s, s->length);
     memset(out, 0, 32);
-    uint64_t h = lf_fake_next(s->token, s->length, 0, UINT32_MAX);
     memcpy(out, &h, sizeof h);
+    return LF_OK;
+}
+
+static uint64_t save_bytes(struct lf_target *t, uint64_t at, uint32_t what) {
+    uint64_t head = what & LF_SAVE_LOGITS ? fake_of(t)->info.vocab * sizeof(float) : 0;
+    return sizeof(struct lf_saved) + at * sizeof(struct fake_cell) + head;
+}
+
+static enum lf_status save(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what,
+                           struct lf_saved **out, struct lf_error *err) {
+    struct fake *f = fake_of(t);
+    const struct fake_slot *s = slot_of(f, slot);
+    LF_TRY(alive(f, err));
+    LF_ASSERT(at == s->length && s->complete && !s->pending_rows);
+    LF_ASSERT(!(what & LF_SAVE_LOGITS) || s->logits);
+    struct lf_saved *saved = calloc(1, sizeof *saved);
+    struct fake_cell *cell = calloc(at + 1, sizeof *cell);
+    if (!saved || !cell) {
+        free(saved);
+        free(cell);
+        return lf_fail(err, LF_E_MEM, "out of memory for a saved state");
+    }
+    memcpy(cell, s->cell, at * sizeof *cell);
+    *saved = (struct lf_saved){.cell = cell, .at = at, .prompt = s->prompt,
+                               .logits = what & LF_SAVE_LOGITS};
+    *out = saved;
+    return LF_OK;
+}
+
+static enum lf_status restore(struct lf_target *t, uint32_t slot, const struct lf_saved *saved,
+                              struct lf_error *err) {
+    struct fake *f = fake_of(t);
+    struct fake_slot *s = slot_of(f, slot);
+    LF_TRY(alive(f, err));
+    LF_ASSERT(s->length == 0);
+    if (saved->at > s->grown)
+        return lf_fail(err, LF_E_MEM, "storage for %llu positions, %llu wanted",
+                       (unsigned long long)s->grown, (unsigned long long)saved->at);
+    memcpy(s->cell, saved->cell, saved->at * sizeof *s->cell);
+    s->length = s->tapped = saved->at;
+    s->prompt = saved->prompt;
+    s->complete = true;
+    s->logits = saved->logits;
+    return LF_OK;
+}
+
+static void drop(struct lf_target *t, struct lf_saved *saved) {
+    (void)t;
+    if (saved)
+        free(saved->cell);
+    free(saved);
+}
+
+static enum lf_status ingest(struct lf_target *t, const uint32_t *slot, uint32_t n,
+                             struct lf_error *err) {
+    struct fake *f = fake_of(t);
+    LF_TRY(alive(f, err));
+    for (uint32_t i = 0; i < n; i++) {
+        struct fake_slot *s = slot_of(f, slot[i]);
+        LF_ASSERT(!s->pending_rows);
+        s->tapped = s->length;
+    }
+    return LF_OK;
+}
+
+// The true continuation, each draft spoiled by a chance that depends on its place alone.
+static void propose_one(const struct fake *f, const struct lf_draft_ask *a, struct lf_draft *out) {
+    const struct fake_slot *s = &f->slot[a->slot];
+    const struct lf_fake_drafter *d = &f->options.drafter;
+    uint64_t h = fake_step(fake_hash(s, s->length), a->pending);
+    double claimed = d->claimed > 0 ? d->claimed : d->right;
+    claimed = fmin(fmax(claimed, 1e-4), 1 - 1e-4);
+    out->n = d->depth ? d->depth : 5;
+    for (uint32_t j = 0; j < out->n; j++) {
+        uint64_t length = s->length + 1 + j;
+        uint32_t id = token_after(f, s, h, length, a->rule);
+        double chance = (double)fake_token(h, 77, 1u << 20) / (1u << 20);
+        if (id == LF_SAMPLE_NONE || chance >= d->right)
+            id = id == LF_SAMPLE_NONE ? 0 : (id + 1) % f->info.vocab;
+        out->tok[j] = id;
+        out->confidence[j] = (float)log(claimed / (1 - claimed));
+        h = fake_step(h, id);
+    }
+}
+
+static enum lf_status propose(struct lf_target *t, const struct lf_draft_ask *ask, uint32_t n,
+                              struct lf_draft *out, struct lf_error *err) {
+    struct fake *f = fake_of(t);
+    uint32_t slot[SLOTS_MAX], rows[SLOTS_MAX] = {0};
+    struct lf_fake_launch l = {.kind = LF_FAKE_PASS, .n = n, .slot = slot, .slot_rows = rows};
+    LF_ASSERT(n && n <= SLOTS_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fake_slot *s = slot_of(f, slot[i] = ask[i].slot);
+        LF_ASSERT(!s->pending_rows && s->tapped == s->length && s->complete);
+        LF_ASSERT(ask[i].pending < f->info.vocab);
+    }
+    LF_TRY(launch(f, &l, err));
+    for (uint32_t i = 0; i < n; i++)
+        propose_one(f, &ask[i], &out[i]);
     return LF_OK;
 }
 
 static void close_fake(struct lf_target *t) {
     struct fake *f = fake_of(t);
     for (uint32_t i = 0; i < f->info.slots; i++)
-        free(f->slot[i].token);
+        free(f->slot[i].cell);
     free(f->slot);
     free(f);
 }
@@ -159,22 +342,26 @@ static void close_fake(struct lf_target *t) {
 struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     static const struct lf_target_ops ops = {
         .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
-        .grow = grow, .reset = reset, .digest = digest, .close = close_fake,
+        .grow = grow, .reset = reset, .digest = digest, .save_bytes = save_bytes, .save = save,
+        .restore = restore, .drop = drop, .close = close_fake,
     };
+    static const struct lf_drafter_ops drafter = {.ingest = ingest, .propose = propose};
     struct fake *f = calloc(1, sizeof *f);
-    struct lf_error err = LF_ERROR_INIT;
-    LF_ASSERT(f);
+    LF_ASSERT(f && options->slots <= SLOTS_MAX);
     f->target.ops = &ops;
+    f->target.drafter = options->drafter.present ? &drafter : NULL;
     f->options = *options;
-    f->info = (struct lf_target_info){.slots = options->slots, .vocab = options->vocab,
-                                      .window_max = 16, .launch_rows_max = 64,
-                                      .chunk_rows_max = options->chunk_rows,
-                                      .context = options->context};
+    f->info = (struct lf_target_info){
+        .slots = options->slots, .vocab = options->vocab,
+        .window_max = options->window_max ? options->window_max : 16,
+        .launch_rows_max = options->launch_rows ? options->launch_rows : 64,
+        .chunk_rows_max = options->chunk_rows, .context = options->context};
     f->slot = calloc(options->slots, sizeof *f->slot);
     LF_ASSERT(f->slot);
     for (uint32_t i = 0; i < options->slots; i++) {
-        f->slot[i].token = calloc(options->context, sizeof *f->slot[i].token);
-        LF_ASSERT(f->slot[i].token && reset(&f->target, i, &err) == LF_OK);
+        f->slot[i].cell = calloc(options->context, sizeof *f->slot[i].cell);
+        LF_ASSERT(f->slot[i].cell);
+        fake_clear(&f->slot[i], options->context);
     }
     return &f->target;
 }
