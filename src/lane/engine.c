@@ -90,6 +90,14 @@ static void measure(struct lf_engine *e) {
         lf_log(LF_LOG_WARN, "no drafts: launches could not be timed: %s", err.text);
 }
 
+// A cancel ends its request within one chunk or one round, not after both (L-38).
+static void take_cancels(struct lf_engine *e) {
+    pthread_mutex_lock(&e->lock);
+    lf_slots_end(e, lf_engine_now(e));
+    pthread_mutex_unlock(&e->lock);
+    lf_slots_release(e);
+}
+
 static void *run(void *arg) {
     struct lf_engine *e = arg;
     measure(e);
@@ -112,6 +120,7 @@ static void *run(void *arg) {
         lf_slots_release(e);
         lf_slots_admit(e);
         bool read = lf_prompt_round(e);
+        take_cancels(e);
         if (!lf_decode_round(e) && !read)
             break_stall(e);
         lf_slots_release(e);
