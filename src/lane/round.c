@@ -113,7 +113,7 @@ static void deliver(struct lf_engine *e, struct lf_round *r) {
 
 static enum lf_status launch(struct lf_engine *e, struct lf_round *r, struct lf_error *err) {
     double start = lf_engine_now(e);
-    LF_TRY(lf_draft_choose(e, r, err));
+    LF_TRY(lf_drafts_choose(e, r, err));
     fill_windows(r);
     double begun = lf_engine_now(e);
     LF_TRY(e->target->ops->verify(e->target, r->window, r->n, r->drawn, err));
@@ -122,9 +122,9 @@ static enum lf_status launch(struct lf_engine *e, struct lf_round *r, struct lf_
     double kept = lf_engine_now(e);
     e->device_failures = 0;
     deliver(e, r);
-    LF_TRY(lf_draft_ingest(e, r->stream, r->n, err));
+    LF_TRY(lf_drafts_ingest(e, r->stream, r->n, err));
     double seconds = lf_engine_now(e) - start;
-    lf_draft_learn(e, r, kept - begun, seconds);
+    lf_drafts_learn(e, r, kept - begun, seconds);
     lf_share_round(&e->share, seconds);
     return LF_OK;
 }

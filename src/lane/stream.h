@@ -129,13 +129,13 @@ void lf_accept_deliver(struct lf_engine *engine, struct lf_stream *stream, uint3
 // prompt.c: at most one chunk launch; false: none was due.
 bool lf_prompt_round(struct lf_engine *engine);
 
-// draft.c: fills the round's chains and depths.
-LF_CHECKED enum lf_status lf_draft_choose(struct lf_engine *engine, struct lf_round *round,
+// drafts.c: fills the round's chains and depths.
+LF_CHECKED enum lf_status lf_drafts_choose(struct lf_engine *engine, struct lf_round *round,
                                           struct lf_error *err);
 // What the round taught: chances, times, losses.
-void lf_draft_learn(struct lf_engine *engine, const struct lf_round *round, double launch_seconds,
+void lf_drafts_learn(struct lf_engine *engine, const struct lf_round *round, double launch_seconds,
                     double seconds);
-LF_CHECKED enum lf_status lf_draft_ingest(struct lf_engine *engine, struct lf_stream **stream,
+LF_CHECKED enum lf_status lf_drafts_ingest(struct lf_engine *engine, struct lf_stream **stream,
                                           uint32_t n, struct lf_error *err);
 
 // round.c: one launch with a window of every decoding stream; false: none could run.

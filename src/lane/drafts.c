@@ -116,7 +116,7 @@ static uint32_t bucket_of(const struct lf_round *r) {
     return lf_cost_bucket(longest);
 }
 
-enum lf_status lf_draft_choose(struct lf_engine *e, struct lf_round *r, struct lf_error *err) {
+enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct lf_error *err) {
     struct lf_draft_ask ask[LF_ROUND_ROWS];
     struct lf_draft draft[LF_ROUND_ROWS];
     uint32_t asked[LF_ROUND_ROWS];
@@ -148,7 +148,7 @@ enum lf_status lf_draft_choose(struct lf_engine *e, struct lf_round *r, struct l
     return LF_OK;
 }
 
-void lf_draft_learn(struct lf_engine *e, const struct lf_round *r, double launch_seconds,
+void lf_drafts_learn(struct lf_engine *e, const struct lf_round *r, double launch_seconds,
                     double seconds) {
     uint32_t bucket = bucket_of(r);
     double plain = e->cost.measured ? lf_cost_plain(&e->cost, bucket, r->n) : 0;
@@ -169,7 +169,7 @@ void lf_draft_learn(struct lf_engine *e, const struct lf_round *r, double launch
     lf_cost_pass(&e->cost, r->asked, r->pass_seconds);
 }
 
-enum lf_status lf_draft_ingest(struct lf_engine *e, struct lf_stream **stream, uint32_t n,
+enum lf_status lf_drafts_ingest(struct lf_engine *e, struct lf_stream **stream, uint32_t n,
                                struct lf_error *err) {
     uint32_t slot[LF_ROUND_ROWS];
     if (!e->target->drafter || e->options.drafts == LF_DRAFTS_OFF)
