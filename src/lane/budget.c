@@ -167,7 +167,7 @@ static void print_no_drafts(struct lf_buffer *out, struct lf_plan_ask ask, uint6
 static void print_cache(struct lf_buffer *out, const struct lf_plan_ask *ask, uint64_t bytes) {
     uint64_t cache;
     if (lf_budget_cache(&cache, ask, bytes))
-        lf_buffer_printf(out, "--prompt-cache-gib %.10g: the largest cache that fits\n",
+        lf_buffer_printf(out, "--prompt-cache-gib %.17g: the largest cache that fits\n",
                          (double)(cache >> 20) / 1024);
     else if (ask->cache_bytes)
         lf_buffer_printf(out, "no prompt cache at all is not enough alone: %.2f GiB would still "
@@ -198,7 +198,7 @@ void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, 
                               ": the largest context there is\n", least.chunk_rows,
                          ask->cache_bytes ? " --prompt-cache-gib 0" : "",
                          ask->drafter ? " --no-drafts" : "", context);
-    lf_buffer_printf(out, "--memory-limit-gib %.10g: what this asks for; without as much memory "
+    lf_buffer_printf(out, "--memory-limit-gib %.17g: what this asks for; without as much memory "
                           "the system will swap or read weights from disk again and again\n",
                      (double)((need(ask) >> 20) + 1) / 1024);
 }
