@@ -1,7 +1,27 @@
 #include "cli/command.h"
 
 #include <stdio.h>
+#include <string.h>
 #include "cli/serve_flags.h"
+#include "text/json_text.h"
+
+// The guidance as a list, one text a way out.
+static void print_ways(struct lf_buffer *out, const struct lf_memory *memory) {
+    struct lf_buffer text = {0};
+    if (memory->fits)
+        return;
+    lf_budget_print_ways(&text, &memory->ask, memory->budget.bytes);
+    lf_buffer_add_text(out, ",\"ways\":[");
+    for (const char *line = text.failed ? "" : text.data; *line;) {
+        size_t len = strcspn(line, "\n");
+        lf_buffer_add_text(out, line == text.data ? "" : ",");
+        lf_json_print_string(out, line, len);
+        line += len + 1;
+    }
+    lf_buffer_add_text(out, "]");
+    out->failed = out->failed || text.failed;
+    lf_buffer_free(&text);
+}
 
 static enum lf_status print(const struct lf_memory *memory, bool json, struct lf_error *err) {
     struct lf_buffer out = {0};
@@ -10,9 +30,11 @@ static enum lf_status print(const struct lf_memory *memory, bool json, struct lf
         lf_plan_print_json(&out, &memory->plan);
         lf_buffer_add_text(&out, ",");
         lf_budget_print_json(&out, &memory->budget);
-        lf_buffer_printf(&out, ",\"disk_bytes\":%llu,\"fits\":%s}\n",
+        lf_buffer_printf(&out, ",\"disk_bytes\":%llu,\"fits\":%s",
                          (unsigned long long)(memory->ask.weight_bytes + memory->ask.table_bytes),
                          memory->fits ? "true" : "false");
+        print_ways(&out, memory);
+        lf_buffer_add_text(&out, "}\n");
     } else {
         lf_memory_print(&out, memory);
     }

@@ -198,6 +198,7 @@ def check_plan_limits():
     more = ["--context", str(auto["context"] + 1)]
     code, over = plan_of(*fixed, *limit, *more)
     check(code == 1 and not over["fits"], "one position more does not fit")
+    check(len(over["ways"]) >= 3 and "ways" not in auto, "a refusal in JSON has its ways out")
     result = run("plan", *fixed, *limit, *more)
     text = result.stdout.decode()
     check(result.returncode == 1 and b"are missing" in result.stderr, "plan refuses", result)
