@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "text/reply_stop.h"
 #include "text/reply_tag.h"
+#include "text/reply_trail.h"
 
 enum mode {
     MODE_REASONING,
@@ -24,7 +25,8 @@ struct lf_reply {
     bool tools, parallel, stop_in_reasoning, failed;
     enum mode mode;
     int stopped;
-    uint32_t n_calls, reasoning_tokens;
+    uint32_t n_calls, reasoning_tokens, n_ids;
+    struct lf_trail trail;
     struct lf_utf8_stream utf8;
     struct lf_stops stops;
     struct lf_buffer text;    // whole characters of the id at hand
@@ -52,7 +54,9 @@ static void emit(struct lf_reply *r, struct lf_reply_event event) {
 static void emit_visible(struct lf_reply *r, const char *text, size_t len) {
     enum lf_reply_event_kind kind =
         r->mode == MODE_REASONING ? LF_REPLY_REASONING : LF_REPLY_CONTENT;
-    emit(r, (struct lf_reply_event){.kind = kind, .text = text, .len = len});
+    struct lf_reply_event event = {.kind = kind, .text = text, .len = len};
+    lf_trail_give(&r->trail, &event);
+    emit(r, event);
 }
 
 static void emit_arguments(struct lf_reply *r) {
@@ -61,8 +65,9 @@ static void emit_arguments(struct lf_reply *r) {
     reset(r, &r->out);
 }
 
-// Reasoning or content that no tag can take back any more.
-static void show(struct lf_reply *r, const char *text, size_t len) {
+// Reasoning or content that no tag can take back any more; `after` bytes read since are not in it.
+static void show(struct lf_reply *r, const char *text, size_t len, size_t after) {
+    lf_trail_show(&r->trail, len, after);
     if (r->mode == MODE_REASONING && !r->stop_in_reasoning) {
         emit_visible(r, text, len);
         return;
@@ -83,13 +88,13 @@ static void flush_stops(struct lf_reply *r) {
 }
 
 // Text that is known to be no markup goes where the mode wants it.
-static void decide(struct lf_reply *r, const char *text, size_t len) {
+static void decide(struct lf_reply *r, const char *text, size_t len, size_t after) {
     if (!len)
         return;
     switch (r->mode) {
     case MODE_REASONING:
     case MODE_CONTENT:
-        show(r, text, len);
+        show(r, text, len, after);
         break;
     case MODE_BLOCK:
         if (!r->n_calls)
@@ -111,8 +116,8 @@ static void decide(struct lf_reply *r, const char *text, size_t len) {
     }
 }
 
-static void decide_pending(struct lf_reply *r) {
-    decide(r, r->pending.data, r->pending.len);
+static void decide_pending(struct lf_reply *r, size_t after) {
+    decide(r, r->pending.data, r->pending.len, after);
     reset(r, &r->pending);
 }
 
@@ -132,16 +137,21 @@ static size_t decided_len(const struct lf_reply *r) {
 
 static void plain(struct lf_reply *r, const char *text, size_t len) {
     if (!r->tools) {
-        decide(r, text, len);
+        decide(r, text, len, 0);
         return;
     }
     lf_buffer_add(&r->pending, text, len);
     size_t done = decided_len(r);
     if (!done)
         return;
-    decide(r, r->pending.data, done);
+    decide(r, r->pending.data, done, r->pending.len - done);
     memmove(r->pending.data, r->pending.data + done, r->pending.len - done + 1);
     r->pending.len -= done;
+}
+
+// The length of the whole tag at hand as it was generated.
+static size_t tag_source_len(const struct lf_reply *r) {
+    return (r->tag_closes ? 2 : 1) + strlen(lf_control_text(LF_CONTROL_DSML)) + r->tag.len + 1;
 }
 
 // Appends the tag at hand as it was generated.
@@ -156,7 +166,7 @@ static void tag_is_text(struct lf_reply *r, bool whole) {
     r->in_tag = false;
     r->literal = !whole;
     add_tag_source(r, &r->pending, whole);
-    decide_pending(r);
+    decide_pending(r, 0);
 }
 
 static void block_open(struct lf_reply *r) {
@@ -164,7 +174,7 @@ static void block_open(struct lf_reply *r) {
     if (r->pending.len == 2)
         lf_buffer_add(&r->raw, r->pending.data, r->pending.len);
     else
-        decide_pending(r);
+        decide_pending(r, tag_source_len(r));
     reset(r, &r->pending);
     if (r->mode == MODE_REASONING)
         flush_stops(r);
@@ -294,6 +304,8 @@ static void closing_tag(struct lf_reply *r, const struct lf_tag *tag) {
     }
     if (r->mode == MODE_BLOCK && !r->n_calls)
         add_tag_source(r, &r->raw, true);
+    if (r->mode == MODE_REASONING || r->mode == MODE_CONTENT)
+        lf_trail_cut(&r->trail, tag_source_len(r));
     if (tag->name == LF_TAG_INVOKE || tag->name == LF_TAG_CALLS)
         call_close(r);
     if (tag->name == LF_TAG_CALLS)
@@ -330,6 +342,7 @@ static void feed(struct lf_reply *r, const char *text, size_t len) {
     while (len && r->mode != MODE_DONE) {
         const char *end = r->in_tag || r->literal ? memchr(text, '>', len) : NULL;
         size_t part = end ? (size_t)(end - text) : len;
+        r->trail.source += part + (end ? 1 : 0);
         if (r->in_tag) {
             lf_buffer_add(&r->tag, text, part);
             if (end)
@@ -338,7 +351,7 @@ static void feed(struct lf_reply *r, const char *text, size_t len) {
                 tag_is_text(r, false);
         } else if (r->literal) {
             r->literal = !end;
-            decide(r, text, part + (end ? 1 : 0));
+            decide(r, text, part + (end ? 1 : 0), 0);
         } else {
             plain(r, text, len);
         }
@@ -355,21 +368,30 @@ static void end_characters(struct lf_reply *r) {
     feed(r, r->text.data, r->text.len);
 }
 
+// A token gave len bytes besides `before` held ones; what it leaves held counts as its text.
+static void note_token(struct lf_reply *r, uint32_t index, size_t len, size_t before) {
+    uint64_t start = r->trail.source + before, end = r->trail.source + len + r->utf8.tail_len;
+    if (!r->n_calls) // after a call nothing is shown
+        lf_trail_token(&r->trail, index, start, end);
+}
+
 static void take_think_end(struct lf_reply *r) {
     if (r->mode != MODE_REASONING)
         return;
     end_characters(r);
     if (r->in_tag)
         tag_is_text(r, false);
-    decide_pending(r);
+    decide_pending(r, 0);
     r->literal = false;
     flush_stops(r);
     if (r->mode == MODE_REASONING)
         r->mode = MODE_CONTENT;
 }
 
-static void take_dsml(struct lf_reply *r) {
+static void take_dsml(struct lf_reply *r, uint32_t index) {
+    const char *mark = lf_control_text(LF_CONTROL_DSML);
     end_characters(r);
+    note_token(r, index, strlen(mark), 0);
     const char *text = r->pending.data;
     size_t len = r->pending.len;
     bool closes = len > 1 && text[len - 1] == '/' && text[len - 2] == '<';
@@ -377,10 +399,10 @@ static void take_dsml(struct lf_reply *r) {
     if (r->mode == MODE_DONE)
         return;
     if (!r->tools || r->in_tag || r->literal || (!closes && !opens)) {
-        const char *mark = lf_control_text(LF_CONTROL_DSML);
         feed(r, mark, strlen(mark));
         return;
     }
+    r->trail.source += strlen(mark);
     r->pending.len -= closes ? 2 : 1;
     r->pending.data[r->pending.len] = 0;
     reset(r, &r->tag);
@@ -390,7 +412,8 @@ static void take_dsml(struct lf_reply *r) {
 
 static void note_failures(struct lf_reply *r) {
     r->failed |= r->text.failed | r->pending.failed | r->tag.failed | r->raw.failed |
-                 r->body.failed | r->key.failed | r->value.failed | r->out.failed;
+                 r->body.failed | r->key.failed | r->value.failed | r->out.failed |
+                 r->trail.mark.failed | r->trail.due.failed | r->trail.out.failed;
 }
 
 enum lf_status lf_reply_open(struct lf_reply **out, const struct lf_tokenizer *tokenizer,
@@ -424,11 +447,13 @@ void lf_reply_close(struct lf_reply *r) {
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         lf_buffer_free(buffers[i]);
     lf_stops_free(&r->stops);
+    lf_trail_free(&r->trail);
     free(r);
 }
 
 int lf_reply_push(struct lf_reply *r, uint32_t id) {
     const int64_t *known = r->controls.id;
+    uint32_t index = r->n_ids++;
     if (r->mode == MODE_REASONING && id != known[LF_CONTROL_EOS])
         r->reasoning_tokens++;
     if (r->mode == MODE_DONE || id >= lf_tokenizer_size(r->tokenizer))
@@ -436,16 +461,21 @@ int lf_reply_push(struct lf_reply *r, uint32_t id) {
     if (id == known[LF_CONTROL_THINK_END]) {
         take_think_end(r);
     } else if (id == known[LF_CONTROL_DSML]) {
-        take_dsml(r);
+        take_dsml(r, index);
     } else if (!lf_tokenizer_is_added(r->tokenizer, id)) {
-        size_t len;
+        size_t len, held = r->utf8.tail_len;
         const char *bytes = lf_tokenizer_bytes(r->tokenizer, id, &len);
         reset(r, &r->text);
         lf_utf8_stream_push(&r->utf8, bytes, len, &r->text);
+        note_token(r, index, r->text.len, held);
         feed(r, r->text.data, r->text.len);
     }
     note_failures(r);
     return r->stopped;
+}
+
+void lf_reply_skip(struct lf_reply *r) {
+    r->n_ids++;
 }
 
 static void end_block(struct lf_reply *r) {
@@ -456,7 +486,7 @@ static void end_block(struct lf_reply *r) {
     else
         lf_buffer_add(&r->raw, r->pending.data, r->pending.len);
     r->mode = MODE_CONTENT;
-    show(r, r->raw.data, r->raw.len);
+    show(r, r->raw.data, r->raw.len, 0);
 }
 
 // The cause does not change what is shown: a cut call is incomplete either way (prompts.md 12.8).
@@ -467,12 +497,12 @@ void lf_reply_end(struct lf_reply *r, bool length) {
     if (r->mode == MODE_REASONING || r->mode == MODE_CONTENT) {
         if (r->in_tag)
             tag_is_text(r, false);
-        decide_pending(r);
+        decide_pending(r, 0);
     } else if (r->mode == MODE_BLOCK) {
         end_block(r);
     } else if (r->mode == MODE_CALL || r->mode == MODE_VALUE) {
         if (r->mode == MODE_VALUE && !r->in_tag)
-            decide_pending(r);
+            decide_pending(r, 0);
         emit(r, (struct lf_reply_event){.kind = LF_REPLY_CALL_CLOSE, .index = r->n_calls - 1});
     }
     if (r->mode == MODE_REASONING || r->mode == MODE_CONTENT)

@@ -14,6 +14,12 @@ enum lf_reply_event_kind {
     LF_REPLY_CALL_CLOSE, // index, complete
 };
 
+// A token with text in an event; it stands in the first event that holds any of its text.
+struct lf_reply_token {
+    uint32_t index; // of the ids pushed and skipped so far
+    size_t at;      // where its first byte is in the event's text
+};
+
 struct lf_reply_event {
     enum lf_reply_event_kind kind;
     uint32_t index;
@@ -21,6 +27,8 @@ struct lf_reply_event {
     size_t len;
     const char *space; // call-open: namespace, "" when none
     bool complete;     // call-close: false when the reply was cut inside the call
+    const struct lf_reply_token *token; // reasoning and content: by ascending index
+    size_t n_tokens;
 };
 
 // Called in generation order; must not call back into the parser.
@@ -44,6 +52,8 @@ LF_CHECKED enum lf_status lf_reply_open(struct lf_reply **out, const struct lf_t
 void lf_reply_close(struct lf_reply *reply); // NULL is allowed
 // Feeds one id, end token included; gives the number of the stop string it completed, or -1.
 int lf_reply_push(struct lf_reply *reply, uint32_t id);
+// Counts an id that has no text.
+void lf_reply_skip(struct lf_reply *reply);
 // Flushes what was held back. length: the reply was cut by the limit.
 void lf_reply_end(struct lf_reply *reply, bool length);
 int lf_reply_stopped(const struct lf_reply *reply); // the stop string that ended it, or -1

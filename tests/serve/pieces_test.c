@@ -9,7 +9,8 @@
 #include "serve/sse.h"
 
 static struct lf_reply_event text(enum lf_reply_event_kind kind, uint32_t index, const char *what) {
-    return (struct lf_reply_event){kind, index, what, strlen(what), "", true};
+    return (struct lf_reply_event){.kind = kind, .index = index, .text = what,
+                                   .len = strlen(what), .space = "", .complete = true};
 }
 
 static void add_all(struct lf_buffer *pieces) {

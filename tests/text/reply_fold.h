@@ -16,10 +16,17 @@ struct fold {
         bool closed, complete;
     } call[FOLD_CALLS_MAX];
     uint32_t n_calls;
+    struct lf_ids token, place; // whose text starts where in reasoning and content, joined
     int stop; // what push or the end gave
 };
 
-static inline void fold_text(struct lf_buffer *out, const struct lf_reply_event *event) {
+static inline void fold_text(struct fold *f, struct lf_buffer *out,
+                             const struct lf_reply_event *event) {
+    for (size_t i = 0; i < event->n_tokens; i++) {
+        assert_true(event->token[i].at < event->len);
+        lf_ids_add(&f->token, event->token[i].index);
+        lf_ids_add(&f->place, (uint32_t)(f->reasoning.len + f->content.len + event->token[i].at));
+    }
     assert_true(event->len > 0);
     assert_int_equal(lf_utf8_valid(event->text, event->len), event->len);
     lf_buffer_add(out, event->text, event->len);
@@ -30,12 +37,12 @@ static inline void fold_event(void *ctx, const struct lf_reply_event *event) {
     struct fold *f = ctx;
     if (event->kind == LF_REPLY_REASONING) {
         assert_true(!f->n_calls && !f->content.len);
-        fold_text(&f->reasoning, event);
+        fold_text(f, &f->reasoning, event);
         return;
     }
     if (event->kind == LF_REPLY_CONTENT) {
         assert_true(!f->n_calls);
-        fold_text(&f->content, event);
+        fold_text(f, &f->content, event);
         return;
     }
     if (event->kind == LF_REPLY_CALL_OPEN) {
@@ -50,7 +57,7 @@ static inline void fold_event(void *ctx, const struct lf_reply_event *event) {
     assert_int_equal(event->index, f->n_calls - 1);
     assert_false(f->call[event->index].closed);
     if (event->kind == LF_REPLY_ARGUMENTS) {
-        fold_text(&f->call[event->index].arguments, event);
+        fold_text(f, &f->call[event->index].arguments, event);
     } else {
         struct lf_json_span value;
         struct lf_error err = LF_ERROR_INIT;
@@ -64,7 +71,29 @@ static inline void fold_event(void *ctx, const struct lf_reply_event *event) {
     }
 }
 
+// From where a token begins to where the next one does, the text is a part of that token's.
+static inline void fold_check_tokens(const struct fold *f, const struct lf_tokenizer *tokenizer,
+                                     const struct lf_ids *ids) {
+    struct lf_buffer text = {0};
+    lf_buffer_add(&text, f->reasoning.data, f->reasoning.len);
+    lf_buffer_add(&text, f->content.data, f->content.len);
+    bool whole = !text.len || !memmem(text.data, text.len, "\uFFFD", 3);
+    assert_int_equal(f->token.len > 0, text.len > 0);
+    for (size_t i = 0; i < f->token.len; i++) {
+        size_t len, from = f->place.id[i];
+        size_t to = i + 1 < f->token.len ? f->place.id[i + 1] : text.len;
+        const char *bytes = lf_tokenizer_bytes(tokenizer, ids->id[f->token.id[i]], &len);
+        assert_true(i ? f->token.id[i] > f->token.id[i - 1] && from > f->place.id[i - 1] : !from);
+        if (whole && !memmem(bytes, len, text.data + from, to - from))
+            fail_msg("token %u '%.*s' is said to show '%.*s'", f->token.id[i], (int)len, bytes,
+                     (int)(to - from), text.data + from);
+    }
+    lf_buffer_free(&text);
+}
+
 static inline void fold_free(struct fold *f) {
+    lf_ids_free(&f->token);
+    lf_ids_free(&f->place);
     lf_buffer_free(&f->reasoning);
     lf_buffer_free(&f->content);
     for (uint32_t i = 0; i < f->n_calls; i++) {
@@ -99,6 +128,7 @@ static inline struct fold fold_ids(const struct lf_tokenizer *tokenizer,
     for (uint32_t i = 0; i < f.n_calls; i++)
         assert_true(f.call[i].closed);
     lf_reply_close(reply);
+    fold_check_tokens(&f, tokenizer, ids);
     return f;
 }
 

@@ -385,6 +385,7 @@ static void broken_characters_become_replacement_characters(void **state) {
     } cases[] = {
         {"\xC3\xA9", "é"}, {"\xE2\x82", "\uFFFD"}, {"\xE2\x82\xAC", "€"}, {"\xFFz", "\uFFFDz"},
         {"\xE2\x82<", "\uFFFD<"}, {"\xF0\x90\x41", "\uFFFDA"}, {"\xC3\xC3\xA9", "\uFFFDé"},
+        {"\xF0\x90\x8D", "\uFFFD"}, {"\xFF\xFF", "\uFFFD\uFFFD"},
     };
     struct lf_reply_options options = {.tools = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -393,9 +394,47 @@ static void broken_characters_become_replacement_characters(void **state) {
             lf_ids_add(&ids, byte_id[(unsigned char)*b]);
         struct fold f = fold_ids(demo, &demo_controls, &options, &ids, false);
         assert_string_equal(f.content.data, cases[i].expected);
+        assert_int_equal(f.token.len, ids.len);
         fold_free(&f);
         lf_ids_free(&ids);
     }
+}
+
+// One letter an id: which of them are said to be shown.
+static void check_shown(const char *marked, struct lf_reply_options options, const char *shown) {
+    struct lf_ids ids = {0};
+    encode_marked(marked, 1, &ids);
+    struct fold f = fold_ids(demo, &demo_controls, &options, &ids, false);
+    assert_int_equal(f.token.len, strlen(shown));
+    for (size_t i = 0; i < f.token.len; i++) {
+        size_t len;
+        const char *bytes = lf_tokenizer_bytes(demo, ids.id[f.token.id[i]], &len);
+        if (bytes[0] != shown[i])
+            fail_msg("%s: token %zu shown is '%.*s', not %c", marked, i, (int)len, bytes, shown[i]);
+    }
+    fold_free(&f);
+    lf_ids_free(&ids);
+}
+
+// api.md 8: visible content and reasoning have entries; markup, end tokens and cut text have none.
+static void events_name_the_tokens_whose_text_they_hold(void **state) {
+    (void)state;
+    static const char *const stop[] = {"END"};
+    struct lf_reply_options plain = {0}, tools = {.tools = true, .parallel_calls = true};
+    struct lf_reply_options cut = {.stop = stop, .n_stops = 1}, kept = cut, both = tools;
+    kept.include_stop = true;
+    both.stop = stop, both.n_stops = 1;
+    check_shown("ab", plain, "ab");
+    check_shown("a⟦</think>⟧b⟦<｜end▁of▁sentence｜>⟧", plain, "ab");
+    check_shown("a⟦</think>⟧b", (struct lf_reply_options){.in_reasoning = true}, "ab");
+    check_shown("xENDy", cut, "x");
+    check_shown("xENDy", kept, "xEND");
+    check_shown("xENy", cut, "xENy");
+    check_shown("a" OPEN PARAMETER("x", "1") SHUT "b", tools, "a");
+    check_shown("a\n\n</⟦D⟧ calls>b", tools, "a\n\nb");
+    check_shown("E<⟦D⟧ calls></⟦D⟧ calls>Nd", both, "ENd");
+    check_shown("E<⟦D⟧ calls></⟦D⟧ calls>ND", both, "");
+    check_shown("a</b", tools, "a</b");
 }
 
 static void reasoning_tokens_count_through_the_border(void **state) {
@@ -492,6 +531,7 @@ int main(void) {
         cmocka_unit_test(stop_strings_end_the_content_where_the_first_one_is_complete),
         cmocka_unit_test(push_tells_the_stop_once_with_the_id_that_completed_it),
         cmocka_unit_test(broken_characters_become_replacement_characters),
+        cmocka_unit_test(events_name_the_tokens_whose_text_they_hold),
         cmocka_unit_test(reasoning_tokens_count_through_the_border),
         cmocka_unit_test(any_mixture_of_markup_gives_the_same_reply_in_any_pieces),
         cmocka_unit_test(random_ids_never_break_the_parser),
