@@ -148,6 +148,13 @@ static bool print_delta(struct lf_generation *g, const struct lf_reply_event *ev
     }
 }
 
+static void print_logprobs(struct lf_generation *g, const struct lf_entry *entry,
+                           size_t n_reasoning, size_t n_content, struct lf_buffer *out) {
+    const struct lf_entry *content = n_content ? entry + n_reasoning : NULL;
+    lf_entries_print_chat(g->x->server->tokenizer, entry, g->include_reasoning ? n_reasoning : 0,
+                          content, n_content, out);
+}
+
 static const struct lf_voice chat_voice = {
     .id_prefix = "chatcmpl-",
     .object = "chat.completion",
@@ -155,6 +162,7 @@ static const struct lf_voice chat_voice = {
     .prompt_field = "messages",
     .message = print_message,
     .delta = print_delta,
+    .logprobs = print_logprobs,
     .first = "\"role\":\"assistant\",\"content\":\"\"",
     .last = "",
     .wraps = true,

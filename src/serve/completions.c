@@ -24,6 +24,12 @@ static bool print_delta(struct lf_generation *g, const struct lf_reply_event *ev
     return true;
 }
 
+static void print_logprobs(struct lf_generation *g, const struct lf_entry *entry,
+                           size_t n_reasoning, size_t n_content, struct lf_buffer *out) {
+    (void)n_reasoning; // a plain reply has none
+    lf_entries_print_legacy(g->x->server->tokenizer, entry, n_content, out);
+}
+
 static const struct lf_voice completions_voice = {
     .id_prefix = "cmpl-",
     .object = "text_completion",
@@ -31,6 +37,7 @@ static const struct lf_voice completions_voice = {
     .prompt_field = "prompt",
     .message = print_choice,
     .delta = print_delta,
+    .logprobs = print_logprobs,
     .last = "\"text\":\"\"",
 };
 

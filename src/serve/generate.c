@@ -71,15 +71,15 @@ enum lf_status lf_generation_params(struct lf_generation *g, const struct lf_fie
 // On the engine's thread, once an id: parses it and tells whether a stop string is complete.
 static int hear_id(struct lf_generation *g, uint32_t id) {
     const struct lf_tokenizer *tokenizer = g->x->server->tokenizer;
+    bool silent = id >= lf_tokenizer_size(tokenizer) ||
+                  (g->plain && lf_tokenizer_is_added(tokenizer, id));
     lf_ids_add(&g->ids, id);
-    g->pushed++;
     for (uint32_t i = 0; i < g->params.n_stop_ids; i++)
-        if (g->params.stop_id[i] == id)
-            return 0;
-    bool known = id < lf_tokenizer_size(tokenizer);
-    if (!known || (g->plain && lf_tokenizer_is_added(tokenizer, id)))
-        return 0;
-    return lf_reply_push(g->reply, id) >= 0;
+        silent = silent || g->params.stop_id[i] == id;
+    if (!silent)
+        return lf_reply_push(g->reply, id) >= 0;
+    lf_reply_skip(g->reply);
+    return 0;
 }
 
 static int on_stop(void *ctx, uint32_t id) {
@@ -89,9 +89,18 @@ static int on_stop(void *ctx, uint32_t id) {
 // The parser's sink, on the engine's thread.
 static void on_piece(void *ctx, const struct lf_reply_event *event) {
     struct lf_generation *g = ctx;
-    pthread_mutex_lock(&g->x->lock);
-    lf_pieces_add(&g->heard.pieces, event);
-    pthread_mutex_unlock(&g->x->lock);
+    lf_pieces_add(&g->early, event);
+    if (g->params.logprobs)
+        lf_entry_queue_event(&g->queue, event);
+}
+
+// Under the lock: hands over the pieces, with the entries of their tokens.
+static void release_pieces(struct lf_generation *g) {
+    lf_buffer_add(&g->heard.pieces, g->early.data, g->early.len);
+    g->heard.pieces.failed = g->heard.pieces.failed || g->early.failed;
+    lf_buffer_clear(&g->early);
+    if (g->params.logprobs)
+        lf_entry_queue_pass(&g->queue, &g->heard.entries);
 }
 
 static void on_admitted(void *ctx, uint64_t id) {
@@ -116,10 +125,13 @@ static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
                       const struct lf_logprob_row *rows) {
     struct lf_generation *g = ctx;
     (void)id;
-    (void)token;
-    (void)rows;
     uint32_t reasoning = lf_reply_reasoning_tokens(g->reply);
+    if (g->params.logprobs)
+        lf_entry_queue_hear(&g->queue, token, n, rows);
     pthread_mutex_lock(&g->x->lock);
+    // Stop strings are asked for about several ids before their rows come.
+    if (!g->params.logprobs || g->queue.n_heard >= g->ids.len)
+        release_pieces(g);
     g->heard.admitted = true;
     g->heard.completion_tokens += n;
     g->heard.reasoning_tokens = reasoning;
@@ -144,6 +156,7 @@ static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct l
     }
     uint32_t calls = lf_reply_calls(g->reply), reasoning = lf_reply_reasoning_tokens(g->reply);
     pthread_mutex_lock(&g->x->lock);
+    release_pieces(g);
     g->heard.done = true;
     g->heard.why = why;
     g->heard.stats = *stats;
@@ -250,7 +263,9 @@ enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err
                                  .stop_ctx = g,
                                  .background = params->background,
                                  .no_drafts = !params->draft,
-                                 .no_cache = !params->cache_prompt};
+                                 .no_cache = !params->cache_prompt,
+                                 .want_logprobs = params->logprobs,
+                                 .top_logprobs = params->top_logprobs};
     uint32_t *ends = NULL;
     LF_TRY(fill_ends(g, &ends, &request.n_eos, err));
     request.eos = ends;
@@ -264,15 +279,20 @@ void lf_generation_free(struct lf_generation *g) {
     lf_ids_free(&g->prompt);
     lf_ids_free(&g->ids);
     lf_buffer_free(&g->heard.pieces);
+    lf_buffer_free(&g->heard.entries);
+    lf_buffer_free(&g->early);
+    lf_entry_queue_free(&g->queue);
     lf_buffer_free(&g->taken);
+    lf_buffer_free(&g->entries);
     lf_buffer_free(&g->scratch);
     lf_buffer_free(&g->json);
+    lf_buffer_free(&g->logprobs);
     lf_buffer_free(&g->custom_text);
     free(g);
 }
 
 size_t lf_generation_unread_bytes(const struct lf_generation *g) {
-    return g->heard.pieces.len;
+    return g->heard.pieces.len + g->heard.entries.len;
 }
 
 bool lf_generation_keeps_alive(const struct lf_generation *g) {

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "lane/engine.h"
 #include "serve/exchange.h"
+#include "serve/logprobs.h"
 #include "serve/params.h"
 #include "serve/pieces.h"
 
@@ -21,6 +22,9 @@ struct lf_voice {
     // Appends the delta of one event; false: the event has none.
     bool (*delta)(struct lf_generation *g, const struct lf_reply_event *event,
                   struct lf_buffer *out);
+    // Appends the log-probabilities of tokens of reasoning, then of content.
+    void (*logprobs)(struct lf_generation *g, const struct lf_entry *entry, size_t n_reasoning,
+                     size_t n_content, struct lf_buffer *out);
     const char *first; // the delta of the first chunk, NULL: none
     const char *last;  // the delta of the end chunk
     bool wraps;        // deltas go under "delta"; otherwise they stand in the choice itself
@@ -28,7 +32,7 @@ struct lf_voice {
 
 // What the engine has said so far; written by its thread, under the exchange's lock.
 struct lf_heard {
-    struct lf_buffer pieces;
+    struct lf_buffer pieces, entries; // entries: of the pieces' tokens, where they are wanted
     bool admitted, done;
     bool in_reasoning; // at the end: never closed
     uint32_t completion_tokens, reasoning_tokens, cached_tokens, calls;
@@ -61,12 +65,14 @@ struct lf_generation {
     // The engine's thread.
     struct lf_reply *reply;
     struct lf_ids ids; // the HTTP thread reads them once done
-    size_t pushed;     // ids the parser has seen
+    struct lf_buffer early; // pieces of ids whose rows have not come yet
+    struct lf_entry_queue queue;
 
     struct lf_heard heard;
 
     // The HTTP thread.
-    struct lf_buffer taken, scratch, json;
+    struct lf_buffer taken, entries, scratch, json, logprobs;
+    size_t entry_at; // of the next piece's first token
     bool opened, begun;
     bool custom_open; // the call being streamed is a custom tool's
     struct lf_buffer custom_text;

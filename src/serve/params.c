@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "kernel/logprobs/logprobs.h"
 
 enum { STOPS_MAX = 64, STOP_BYTES_MAX = 1024, BIASES_MAX = 1024, STOP_IDS_MAX = 1024 };
 
@@ -21,7 +22,6 @@ static const struct neutral {
     {"repetition_penalty", 0, 2, 1, false, true},
     {"min_tokens", 0, 9007199254740992.0, 0, true, false},
     {"thinking_budget", 0, 9007199254740992.0, 0, true, false},
-    {"top_logprobs", 0, 20, 0, true, false},
     {"mirostat", 0, 2, 0, true, false},
     {"typical_p", 0, 1, 1, false, false},
     {"tfs_z", 0, 1, 1, false, false},
@@ -105,15 +105,26 @@ static enum lf_status read_bias(const struct lf_fields *fields, uint32_t vocab,
     return n ? unsupported(err, "logit_bias") : LF_OK;
 }
 
-static enum lf_status read_logprobs(const struct lf_fields *fields, bool completions,
-                                    struct lf_error *err) {
-    bool wanted = false;
-    int64_t count = -1;
-    if (completions)
-        LF_TRY(lf_field_integer(fields, "logprobs", 0, 20, &count, err));
-    else
-        LF_TRY(lf_field_bool(fields, "logprobs", &wanted, err));
-    return wanted || count >= 0 ? unsupported(err, "logprobs") : LF_OK;
+// Completions ask by a number; chat by a flag and a number (api.md 8).
+static enum lf_status read_logprobs(struct lf_params *out, const struct lf_fields *fields,
+                                    bool completions, struct lf_error *err) {
+    int64_t own = -1, top = 0;
+    LF_TRY(lf_field_integer(fields, "top_logprobs", 0, LF_LOGPROBS_MAX, &top, err));
+    if (completions) {
+        LF_TRY(lf_field_integer(fields, "logprobs", 0, LF_LOGPROBS_MAX, &own, err));
+        if (top)
+            return lf_fail_param(err, LF_E_FIELD, "top_logprobs",
+                                 "top_logprobs belongs to chat; here logprobs is the number");
+        out->logprobs = own >= 0;
+        out->top_logprobs = own > 0 ? (uint32_t)own : 0;
+        return LF_OK;
+    }
+    LF_TRY(lf_field_bool(fields, "logprobs", &out->logprobs, err));
+    if (!out->logprobs && lf_fields_get(fields, "top_logprobs").text)
+        return lf_fail_param(err, LF_E_VALUE, "top_logprobs",
+                             "top_logprobs needs logprobs to be true");
+    out->top_logprobs = (uint32_t)top;
+    return LF_OK;
 }
 
 static enum lf_status read_choices(const struct lf_fields *fields, uint32_t n_max,
@@ -298,7 +309,7 @@ enum lf_status lf_params_read(struct lf_params *out, struct lf_arena *arena,
     LF_TRY(check_above(fields, "timeout", out->timeout_s, err));
     LF_TRY(lf_field_text(fields, "request_id", arena, &out->request_id, &len, err));
     LF_TRY(read_choices(fields, limits->n_max, err));
-    LF_TRY(read_logprobs(fields, limits->completions, err));
+    LF_TRY(read_logprobs(out, fields, limits->completions, err));
     LF_TRY(read_bias(fields, limits->vocab, err));
     LF_TRY(read_modalities(fields, arena, err));
     LF_TRY(read_neutrals(fields, err));

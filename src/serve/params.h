@@ -22,6 +22,8 @@ struct lf_params {
     bool stream, include_usage, usage_always;
     bool draft, background, cache_prompt;
     bool return_ids, return_prompt_ids;
+    bool logprobs;
+    uint32_t top_logprobs; // alternatives a token
     double timeout_s;       // 0: none
     const char *request_id; // NULL: none given
 };

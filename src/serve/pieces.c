@@ -4,7 +4,7 @@
 #include <string.h>
 
 struct head {
-    size_t len, space_len;
+    size_t len, space_len, n_tokens;
     uint32_t index;
     enum lf_reply_event_kind kind;
     bool complete;
@@ -18,6 +18,7 @@ void lf_pieces_add(struct lf_buffer *pieces, const struct lf_reply_event *event)
     bool opens = event->kind == LF_REPLY_CALL_OPEN;
     struct head head = {.len = has_text(event->kind) ? event->len : 0,
                         .space_len = opens ? strlen(event->space) : 0,
+                        .n_tokens = event->n_tokens,
                         .index = event->index,
                         .kind = event->kind,
                         .complete = event->complete};
@@ -40,7 +41,8 @@ bool lf_pieces_next(const struct lf_buffer *pieces, size_t *at, struct lf_reply_
                                      .text = text,
                                      .len = head.len,
                                      .space = text + head.len,
-                                     .complete = head.complete};
+                                     .complete = head.complete,
+                                     .n_tokens = head.n_tokens};
     *at += sizeof head + head.len + head.space_len + 1;
     return true;
 }
@@ -64,6 +66,7 @@ bool lf_pieces_next_joined(const struct lf_buffer *pieces, size_t *at, struct lf
     lf_buffer_add(scratch, event->text, event->len);
     do {
         lf_buffer_add(scratch, more.text, more.len);
+        event->n_tokens += more.n_tokens;
         *at = ahead;
     } while (lf_pieces_next(pieces, &ahead, &more) && joins(event, &more));
     event->text = scratch->data ? scratch->data : "";
@@ -88,6 +91,8 @@ void lf_folded_add(struct lf_folded *out, const struct lf_buffer *pieces) {
     struct lf_reply_event event;
     out->failed = out->failed || pieces->failed;
     for (size_t at = 0; lf_pieces_next(pieces, &at, &event);) {
+        out->reasoning_tokens += event.kind == LF_REPLY_REASONING ? event.n_tokens : 0;
+        out->content_tokens += event.kind == LF_REPLY_CONTENT ? event.n_tokens : 0;
         if (event.kind == LF_REPLY_REASONING)
             lf_buffer_add(&out->reasoning, event.text, event.len);
         else if (event.kind == LF_REPLY_CONTENT)

@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "text/reply.h"
 
-// Appends one event; texts are copied.
+// Appends one event; texts are copied, of its tokens only their number.
 void lf_pieces_add(struct lf_buffer *pieces, const struct lf_reply_event *event);
 // Reads the event at *at and moves on; text and space point into pieces. False at the end.
 bool lf_pieces_next(const struct lf_buffer *pieces, size_t *at, struct lf_reply_event *event);
@@ -20,6 +20,7 @@ struct lf_folded_call {
 };
 struct lf_folded {
     struct lf_buffer reasoning, content;
+    size_t reasoning_tokens, content_tokens; // with text in them
     struct lf_folded_call *call;
     size_t n_calls;
     bool failed; // memory ran out

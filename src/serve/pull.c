@@ -5,17 +5,24 @@
 #include "serve/sse.h"
 #include "serve/state.h"
 
+static void swap(struct lf_buffer *a, struct lf_buffer *b) {
+    struct lf_buffer was = *a;
+    *a = *b;
+    *b = was;
+}
+
 // Moves what the engine said since the last call to this thread.
 static bool take(struct lf_generation *g, bool *alive) {
     struct lf_exchange *x = g->x;
     lf_buffer_clear(&g->taken);
+    lf_buffer_clear(&g->entries);
+    g->entry_at = 0;
     pthread_mutex_lock(&x->lock);
     struct lf_heard *heard = &g->heard;
     bool done = heard->done;
     if (g->params.stream || done) {
-        struct lf_buffer empty = g->taken;
-        g->taken = heard->pieces;
-        heard->pieces = empty;
+        swap(&g->taken, &heard->pieces);
+        swap(&g->entries, &heard->entries);
     }
     *alive = x->keep_alive_due;
     x->keep_alive_due = false;
@@ -53,11 +60,9 @@ static bool failure(const struct lf_generation *g, enum lf_refusal *refusal, con
         *refusal = status.dead ? LF_REFUSAL_ENGINE_FAILED : LF_REFUSAL_GENERATION_FAILED;
         return true;
     default:
-        if (g->taken.failed || g->ids.failed) {
-            *refusal = LF_REFUSAL_MEMORY_FULL;
-            *text = "no memory for the reply";
-        }
-        return g->taken.failed || g->ids.failed;
+        *refusal = LF_REFUSAL_MEMORY_FULL;
+        *text = "no memory for the reply";
+        return g->taken.failed || g->entries.failed || g->ids.failed;
     }
 }
 
@@ -70,6 +75,26 @@ static void print_head(struct lf_generation *g, const char *object, struct lf_bu
     lf_json_print_string(out, options->fingerprint, strlen(options->fingerprint));
 }
 
+// Words the next tokens' log-probabilities into g->logprobs; nothing where they are not wanted.
+static void word_logprobs(struct lf_generation *g, size_t n_reasoning, size_t n_content) {
+    const struct lf_entry *entry = (const struct lf_entry *)(const void *)g->entries.data;
+    size_t n = n_reasoning + n_content, have = g->entries.len / sizeof *entry;
+    lf_buffer_clear(&g->logprobs);
+    g->logprobs.failed = n > have - g->entry_at && g->params.logprobs;
+    if (!g->params.logprobs || g->logprobs.failed)
+        return;
+    g->voice->logprobs(g, n ? entry + g->entry_at : NULL, n_reasoning, n_content, &g->logprobs);
+    g->entry_at += n;
+}
+
+// ,"logprobs":...,"finish_reason":...}]
+static void end_choice(const struct lf_generation *g, const char *finish, struct lf_buffer *out) {
+    lf_buffer_add_text(out, ",\"logprobs\":");
+    lf_buffer_add_text(out, g->logprobs.len ? g->logprobs.data : "null");
+    lf_buffer_add_text(out, ",\"finish_reason\":");
+    lf_buffer_printf(out, finish ? "\"%s\"}]" : "%s}]", finish ? finish : "null");
+}
+
 static void pull_whole(struct lf_generation *g) {
     struct lf_exchange *x = g->x;
     struct lf_folded folded = {0};
@@ -78,12 +103,13 @@ static void pull_whole(struct lf_generation *g) {
     print_head(g, g->voice->object, out);
     lf_buffer_add_text(out, ",\"choices\":[{\"index\":0,");
     g->voice->message(g, &folded, out);
-    lf_buffer_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\"}],\"usage\":",
-                     lf_finish_reason(g));
+    word_logprobs(g, folded.reasoning_tokens, folded.content_tokens);
+    end_choice(g, lf_finish_reason(g), out);
+    lf_buffer_add_text(out, ",\"usage\":");
     lf_usage_print(g, out);
     lf_extras_print(g, out);
     lf_buffer_add_text(out, "}");
-    bool failed = folded.failed || out->failed;
+    bool failed = folded.failed || out->failed || g->logprobs.failed;
     lf_folded_free(&folded);
     if (failed)
         lf_exchange_refuse(x, LF_REFUSAL_MEMORY_FULL, "", "no memory for the reply");
@@ -101,10 +127,7 @@ static void put_chunk(struct lf_generation *g, const char *delta, size_t len, co
     lf_buffer_add_text(json, g->voice->wraps ? "\"delta\":{" : "");
     lf_buffer_add(json, delta, len);
     lf_buffer_add_text(json, g->voice->wraps ? "}" : "");
-    if (finish)
-        lf_buffer_printf(json, ",\"logprobs\":null,\"finish_reason\":\"%s\"}]", finish);
-    else
-        lf_buffer_add_text(json, ",\"logprobs\":null,\"finish_reason\":null}]");
+    end_choice(g, finish, json);
     if (now || (finish && !with_usage)) {
         lf_buffer_add_text(json, ",\"usage\":");
         lf_usage_print(g, json);
@@ -132,10 +155,15 @@ static void put_pieces(struct lf_generation *g) {
     struct lf_reply_event event;
     struct lf_buffer delta = {0};
     for (size_t at = 0; lf_pieces_next_joined(&g->taken, &at, &g->scratch, &event);) {
+        bool reasons = event.kind == LF_REPLY_REASONING, speaks = event.kind == LF_REPLY_CONTENT;
         lf_buffer_clear(&delta);
+        if (reasons || speaks)
+            word_logprobs(g, reasons ? event.n_tokens : 0, speaks ? event.n_tokens : 0);
         if (g->voice->delta(g, &event, &delta))
             put_chunk(g, delta.data, delta.len, NULL);
-        g->x->out.failed = g->x->out.failed || delta.failed || g->scratch.failed;
+        g->x->out.failed = g->x->out.failed || delta.failed || g->scratch.failed ||
+                           g->logprobs.failed || g->entries.failed;
+        lf_buffer_clear(&g->logprobs);
     }
     lf_buffer_free(&delta);
 }

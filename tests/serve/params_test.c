@@ -106,9 +106,11 @@ static const struct row rows[] = {
     {"timeout", "0.5", NULL, NULL}, {"timeout", "0", VALUE, NULL}, {"timeout", "-1", VALUE, NULL},
     {"timeout", "\"1\"", TYPE, NULL},
     {"request_id", "\"abc\"", NULL, NULL}, {"request_id", "3", TYPE, NULL},
-    {"logprobs", "false", NULL, NULL}, {"logprobs", "true", NO_FIELD, NULL},
-    {"logprobs", "1", TYPE, NULL}, {"top_logprobs", "0", NULL, NULL},
-    {"top_logprobs", "5", NO_FIELD, NULL}, {"top_logprobs", "21", VALUE, NULL},
+    {"logprobs", "false", NULL, NULL}, {"logprobs", "true", NULL, NULL},
+    {"logprobs", "1", TYPE, NULL}, {"logprobs", "\"true\"", TYPE, NULL},
+    {"top_logprobs", "0", VALUE, NULL}, {"top_logprobs", "20", VALUE, NULL},
+    {"top_logprobs", "21", VALUE, NULL}, {"top_logprobs", "-1", VALUE, NULL},
+    {"top_logprobs", "true", TYPE, NULL}, {"top_logprobs", "0.5", TYPE, NULL},
     {"user", "\"me\"", NULL, NULL}, {"metadata", "{\"a\":1}", NULL, NULL},
     {"store", "true", NULL, NULL}, {"service_tier", "\"auto\"", NULL, NULL},
     {"verbosity", "\"low\"", NULL, NULL}, {"skip_special_tokens", "false", NULL, NULL},
@@ -205,8 +207,10 @@ static void seeds_are_read_from_their_digits(void **state) {
 static void completions_read_logprobs_and_echo_their_way(void **state) {
     (void)state;
     static const struct row own[] = {
-        {"logprobs", "0", NO_FIELD, NULL}, {"logprobs", "20", NO_FIELD, NULL},
+        {"logprobs", "0", NULL, NULL},     {"logprobs", "20", NULL, NULL},
         {"logprobs", "21", VALUE, NULL},   {"logprobs", "true", TYPE, NULL},
+        {"logprobs", "-1", VALUE, NULL},   {"top_logprobs", "0", NULL, NULL},
+        {"top_logprobs", "3", NO_FIELD, NULL}, {"top_logprobs", "21", VALUE, NULL},
         {"logprobs", "null", NULL, NULL},  {"echo", "false", NULL, NULL},
         {"echo", "true", NO_FIELD, NULL},  {"echo", "1", TYPE, NULL},
     };
@@ -216,6 +220,36 @@ static void completions_read_logprobs_and_echo_their_way(void **state) {
         struct result r = read_body(body, true);
         const char *code = r.err.status ? lf_refusal_row(lf_refusal_of(r.err.status))->code : "";
         assert_string_equal(code, own[i].code ? own[i].code : "");
+        lf_arena_free(&r.arena);
+    }
+}
+
+// api.md 8: alternatives need the flag, whatever their number.
+static void logprobs_arrive_as_asked(void **state) {
+    (void)state;
+    static const struct {
+        const char *body;
+        bool completions, wanted, refused;
+        uint32_t top;
+    } asked[] = {
+        {"{\"logprobs\":true}", false, true, false, 0},
+        {"{\"logprobs\":true,\"top_logprobs\":0}", false, true, false, 0},
+        {"{\"logprobs\":true,\"top_logprobs\":20}", false, true, false, 20},
+        {"{\"logprobs\":true,\"top_logprobs\":21}", false, true, true, 0},
+        {"{\"logprobs\":false,\"top_logprobs\":null}", false, false, false, 0},
+        {"{\"logprobs\":false,\"top_logprobs\":2}", false, false, true, 0},
+        {"{}", true, false, false, 0},
+        {"{\"logprobs\":0}", true, true, false, 0},
+        {"{\"logprobs\":20}", true, true, false, 20},
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct result r = read_body(asked[i].body, asked[i].completions);
+        assert_int_equal(r.err.status, asked[i].refused ? LF_E_VALUE : LF_OK);
+        if (asked[i].refused)
+            assert_string_equal(r.err.param, "top_logprobs");
+        else
+            assert_true(r.params.logprobs == asked[i].wanted &&
+                        r.params.top_logprobs == asked[i].top);
         lf_arena_free(&r.arena);
     }
 }
@@ -253,6 +287,7 @@ int main(void) {
         cmocka_unit_test(values_arrive_as_sent),
         cmocka_unit_test(seeds_are_read_from_their_digits),
         cmocka_unit_test(completions_read_logprobs_and_echo_their_way),
+        cmocka_unit_test(logprobs_arrive_as_asked),
         cmocka_unit_test(stop_lists_end_at_their_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

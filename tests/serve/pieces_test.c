@@ -23,6 +23,7 @@ static void add_all(struct lf_buffer *pieces) {
         text(LF_REPLY_CALL_CLOSE, 1, ""),
     };
     events[8].space = "ns";
+    events[1].n_tokens = 1, events[2].n_tokens = 2, events[3].n_tokens = 3;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         lf_pieces_add(pieces, &events[i]);
 }
@@ -38,6 +39,7 @@ static void neighbours_of_one_kind_are_joined(void **state) {
         assert_true(n < 8);
         assert_int_equal(event.len, strlen(want[n]));
         assert_memory_equal(event.text, want[n], event.len);
+        assert_int_equal(event.n_tokens, n == 0 ? 1 : n == 1 ? 5 : 0);
         if (n == 5)
             assert_string_equal(event.space, "ns");
     }
@@ -55,6 +57,8 @@ static void the_fold_is_the_sum_of_the_events(void **state) {
     assert_false(folded.failed);
     assert_string_equal(folded.reasoning.data, "I think");
     assert_string_equal(folded.content.data, "Ab");
+    assert_int_equal(folded.reasoning_tokens, 1);
+    assert_int_equal(folded.content_tokens, 5);
     assert_int_equal(folded.n_calls, 2);
     assert_string_equal(folded.call[0].name.data, "f");
     assert_string_equal(folded.call[0].arguments.data, "{\"x\": 1}");

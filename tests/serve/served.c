@@ -31,11 +31,16 @@ void served_open(struct served *s, const struct served_plan *plan) {
                                    .chunk_rows = 16,
                                    .context = plan->context ? plan->context : SERVED_CONTEXT,
                                    .launch_us = plan->launch_us,
+                                   .drafter = plan->drafter,
                                    .script = s->script.id,
                                    .n_script = (uint32_t)s->script.len,
                                    .fail_launch = plan->fail_launch};
     struct lf_engine_options engine = {.queue_max = plan->queue,
                                        .queue_timeout_s = plan->queue_timeout_s};
+    if (plan->drafter.present) {
+        engine.drafts = LF_DRAFTS_ON;
+        engine.draft_depth = 3;
+    }
     assert_int_equal(lf_engine_open(&s->engine, lf_fake_target_open(&fake), &engine, &err), LF_OK);
     struct lf_server_options options = plan->options;
     options.name = "demo";

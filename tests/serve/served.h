@@ -20,6 +20,7 @@ struct served_plan {
     uint32_t slots, queue, launch_us, fail_launch;
     uint32_t context, repeat; // 0: SERVED_CONTEXT, once
     double queue_timeout_s;
+    struct lf_fake_drafter drafter; // absent unless present
     struct lf_server_options options;
 };
 

@@ -5,6 +5,7 @@ import harness
 harness.need_serve()
 harness.enter_venv()
 
+import test_logprobs
 import test_sdk
 import test_wire
 
@@ -19,7 +20,7 @@ def strict_model(c, server):
 def main():
     checks = harness.Checks()
     with harness.Server("--parallel", "4") as server:
-        for function in test_sdk.ALL + test_wire.FAST:
+        for function in test_sdk.ALL + test_logprobs.ALL + test_wire.FAST:
             checks.run(function.__name__, function, server)
     with harness.Server("--parallel", "1", "--queue", "1", "--strict-model") as server:
         for function in test_wire.ONE_SLOT + [strict_model]:
