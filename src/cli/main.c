@@ -14,6 +14,7 @@ static const struct {
     {"info", lf_command_info, "what a checkpoint is and what can be served of it"},
     {"tokenize", lf_command_tokenize, "text to ids and back"},
     {"score", lf_command_score, "log-probability of each token of a text, perplexity"},
+    {"bench", lf_command_bench, "measure a running server and compare its replies"},
 };
 
 static void print_help(FILE *to) {

@@ -1,0 +1,41 @@
+// What a bench tool is asked to do; the command line fills it and each tool reads its own part.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+
+enum { LF_BENCH_LIST_MAX = 16, LF_BENCH_STREAMS_MAX = 256 };
+
+struct lf_bench_server {
+    char base[512]; // without /v1 and without a slash at the end
+    const char *model, *key; // key: NULL when the server needs none
+};
+
+struct lf_bench_options {
+    struct lf_bench_server server, reference;
+    uint64_t tokens, reps, seed;
+    double temperature[LF_BENCH_LIST_MAX];
+    uint64_t level[LF_BENCH_LIST_MAX];
+    size_t temperatures, levels;
+    const char *label, *output;
+    bool no_filters, no_seed, seed_from_prompt;
+    bool mixed, alone, serial, strict;
+    double stagger_ms;
+    const char *prompt_file, *turns_file, *reference_base;
+    uint64_t repeats, streams, expected_prompt_tokens;
+    bool require_cold, require_reuse;
+    double max_reuse_ttft; // negative: no limit
+    const char *serve, *cold_prompt;
+    double tolerance, start_s;
+    uint64_t blocks, blocks_max;
+    uint64_t active, words, short_replies;
+    double max_gap, min_decode_share, max_short_ttft; // negative: no limit
+    const char *logits;
+    uint64_t prompts, length, watch;
+};
+
+// A tool's exit is its verdict: LF_OK only when it passed.
+typedef enum lf_status lf_bench_fn(const struct lf_bench_options *o, struct lf_error *err);
+lf_bench_fn lf_bench_openai, lf_bench_concurrent, lf_bench_cache, lf_bench_turns,
+    lf_bench_never_slower, lf_bench_fairness, lf_bench_logprobs, lf_bench_memory;
