@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
         if (commands[i].run(argc - 1, argv + 1, &err) == LF_OK)
             return 0;
         fprintf(stderr, "lanefold %s: %s\n", name, err.text);
-        return err.status == LF_E_USAGE ? 2 : 1;
+        return err.status == LF_E_USAGE ? 2 : err.status == LF_E_DEVICE ? 70 : 1;
     }
     if (*name)
         fprintf(stderr, "lanefold: unknown command %s\n\n", name);

@@ -56,13 +56,20 @@ static enum lf_status add_environment_keys(struct lf_flag_list *keys, char *memo
     return LF_OK;
 }
 
-// Waits for the first SIGINT or SIGTERM; a second one ends the process by its default action.
-static void wait_for_signal(const sigset_t *signals) {
-    int caught;
-    sigwait(signals, &caught);
+// Until the first SIGINT or SIGTERM, or the engine's death; a second signal ends the process.
+static enum lf_status wait_for_end(const sigset_t *signals, struct lf_engine *engine,
+                                   struct lf_error *err) {
+    static const struct timespec second = {.tv_sec = 1};
+    struct lf_engine_status status;
+    do {
+        lf_engine_status_read(engine, &status);
+        if (status.dead)
+            return lf_fail(err, LF_E_DEVICE, "the engine failed: %s", status.message);
+    } while (sigtimedwait(signals, NULL, &second) < 0);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+    return LF_OK;
 }
 
 // The plan's lines go to the log; nothing is loaded when it does not fit (M-3).
@@ -80,6 +87,19 @@ static enum lf_status plan_memory(struct lf_memory *memory, const struct lf_sess
     return lf_memory_require(memory, err);
 }
 
+// Read before the plan, which notes in no_drafts what it left out.
+static struct lf_engine_options lane_options(const struct serve_flags *f) {
+    bool off = f->session.no_drafts || !strcmp(f->drafts, "off");
+    enum lf_drafts wanted = strcmp(f->drafts, "on") ? LF_DRAFTS_AUTO : LF_DRAFTS_ON;
+    return (struct lf_engine_options){.queue_max = (uint32_t)f->queue,
+                                      .queue_timeout_s = f->queue_timeout_s,
+                                      .drafts = off ? LF_DRAFTS_OFF : wanted,
+                                      .draft_depth = (uint32_t)f->draft_depth,
+                                      .decode_share = f->decode_share,
+                                      .long_prompts = (uint32_t)f->long_prompts,
+                                      .max_gap_ms = (uint32_t)f->max_gap_ms};
+}
+
 static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
                             struct lf_memory *memory, struct lf_server_options *o,
                             struct lf_error *err) {
@@ -92,6 +112,7 @@ static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     char fingerprint[20];
+    struct lf_engine_options engine_options = lane_options(f);
     LF_TRY(plan_memory(memory, s, f, err));
     LF_TRY(lf_session_load(s, &f->session, err));
     LF_TRY(lf_memory_check(memory, s->target, err));
@@ -100,19 +121,19 @@ static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
     o->memory = &report;
     lf_model_fingerprint(s->target, fingerprint);
     o->fingerprint = fingerprint;
-    struct lf_engine_options engine_options = {.queue_max = (uint32_t)f->queue,
-                                               .queue_timeout_s = f->queue_timeout_s};
     LF_TRY(lf_engine_open(&engine, s->target, &engine_options, err));
     s->target = NULL;
+    o->drafts = lf_engine_drafts(engine);
     if (lf_server_open(&server, o, engine, s->tokenizer, &s->controls, err) == LF_OK) {
         lf_log(LF_LOG_INFO, "model %s: temperature %g, top_p %g, top_k %lld, min_p %g, thinking %s",
                o->name, o->sampling.temperature, o->sampling.top_p, (long long)o->sampling.top_k,
                o->sampling.min_p, o->thinking ? "on" : "off");
         printf("listening on %s\n", lf_server_url(server));
         fflush(stdout);
-        wait_for_signal(&signals);
-        lf_log(LF_LOG_INFO, "draining for at most %g s", f->drain_s);
-        lf_server_stop(server, f->drain_s);
+        // A dead engine has nothing to drain, and the process ends within two seconds (F-3).
+        double drain_s = wait_for_end(&signals, engine, err) == LF_OK ? f->drain_s : 0;
+        lf_log(LF_LOG_INFO, "draining for at most %g s", drain_s);
+        lf_server_stop(server, drain_s);
     }
     lf_engine_close(engine, 0);
     return err->status;

@@ -80,6 +80,7 @@ static uint32_t gather(struct lf_engine *e, struct lf_round *r, struct lf_draft_
         uint32_t room = room_of(e, s);
         r->chain[i].n = 0;
         r->depth[i] = 0;
+        r->passed[i] = false;
         if (!drafts(e, s))
             continue;
         begin(e, s, r->n);
@@ -88,6 +89,7 @@ static uint32_t gather(struct lf_engine *e, struct lf_round *r, struct lf_draft_
         } else if (room && (e->options.draft_depth || lf_loss_allows(&s->loss))) {
             chain_copy(s, room, &r->chain[i]);
             if (e->target->drafter) {
+                r->passed[i] = true;
                 asked[n] = i;
                 ask[n++] = (struct lf_draft_ask){.slot = s->slot, .pending = s->pending,
                                                  .rule = &s->request.sampling};
@@ -148,13 +150,19 @@ enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct 
     return LF_OK;
 }
 
+static bool drafted(const struct lf_round *r, uint32_t i) {
+    return r->depth[i] || r->passed[i];
+}
+
 void lf_drafts_learn(struct lf_engine *e, const struct lf_round *r, double launch_seconds,
                     double seconds) {
     uint32_t bucket = bucket_of(r);
     double plain = e->cost.measured ? lf_cost_plain(&e->cost, bucket, r->n) : 0;
-    bool any = r->asked;
+    uint32_t drafting = 0;
     for (uint32_t i = 0; i < r->n; i++)
-        any |= r->depth[i] > 0;
+        drafting += drafted(r, i);
+    // Who drafted shares what the round took beyond a plain one: a resting stream owes nothing.
+    double extra = drafting ? (seconds - plain) / drafting : 0;
     for (uint32_t i = 0; i < r->n; i++) {
         struct lf_stream *s = r->stream[i];
         const struct lf_chain *c = &r->chain[i];
@@ -162,8 +170,7 @@ void lf_drafts_learn(struct lf_engine *e, const struct lf_round *r, double launc
             continue;
         lf_calibration_learn(&s->calibration, c, r->depth[i], r->accepted[i]);
         lf_calibration_learn(&e->calibration[mode_of(s)], c, r->depth[i], r->accepted[i]);
-        bool own = r->depth[i] || (c->n && c->source == LF_SOURCE_DRAFTER);
-        lf_loss_round(&s->loss, seconds / r->n, r->kept[i], plain / r->n, any, own);
+        lf_loss_round(&s->loss, seconds / r->n, extra, r->kept[i], plain / r->n, drafted(r, i));
     }
     lf_cost_launch(&e->cost, bucket, r->rows, r->n, launch_seconds);
     lf_cost_pass(&e->cost, r->asked, r->pass_seconds);

@@ -36,19 +36,18 @@ static void lose_probe(struct lf_loss *l) {
     rest(l);
 }
 
-void lf_loss_round(struct lf_loss *l, double share, uint32_t gained, double plain, bool any,
-                   bool own) {
+void lf_loss_round(struct lf_loss *l, double share, double extra, uint32_t gained, double plain,
+                   bool drafted) {
     double before = l->lost;
     l->decoded += share;
     l->plain = plain;
-    // A round without any draft differs from the estimate by the estimate's own error only.
-    if (any)
-        l->lost = fmax(l->lost + share - gained * plain, -credit_rounds * plain);
-    if (!own) {
+    // An undrafted round differs from the estimate by the estimate's own error only.
+    if (!drafted) {
         if (l->resting && l->wait)
             l->wait--;
         return;
     }
+    l->lost = fmax(l->lost + extra - (gained - 1.0) * plain, -credit_rounds * plain);
     if (l->resting) {
         l->resting = false;
         l->probe = PROBE_ROUNDS;

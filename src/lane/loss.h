@@ -16,6 +16,6 @@ struct lf_loss {
 struct lf_loss lf_loss_start(const struct lf_loss *ended);
 // Whether the stream may draft in the next round.
 bool lf_loss_allows(const struct lf_loss *loss);
-// A round: the stream's share of its time, tokens gained, a plain round's share, who drafted.
-void lf_loss_round(struct lf_loss *loss, double share, uint32_t gained, double plain, bool any,
-                   bool own);
+// A round: the stream's share of its time and of what drafts added to it, tokens, a plain share.
+void lf_loss_round(struct lf_loss *loss, double share, double extra, uint32_t gained, double plain,
+                   bool drafted);

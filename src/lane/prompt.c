@@ -8,9 +8,11 @@ static uint64_t rows_left(const struct lf_stream *s) {
 static bool goes_before(const struct lf_engine *e, const struct lf_stream *a,
                         const struct lf_stream *b) {
     bool a_due = a->passed >= LF_PASSED_MAX, b_due = b->passed >= LF_PASSED_MAX;
+    if (e->options.decode_share <= 0)
+        return a->order < b->order;
     if (a_due != b_due)
         return a_due;
-    if (a_due || e->options.decode_share <= 0)
+    if (a_due)
         return a->order < b->order;
     if (a->request.background != b->request.background)
         return b->request.background;

@@ -58,7 +58,8 @@ struct lf_round {
     struct lf_window window[LF_ROUND_ROWS];
     uint32_t tok[LF_ROUND_ROWS], drawn[LF_ROUND_ROWS];
     struct lf_logprob_row logprobs[LF_ROUND_ROWS];
-    uint32_t asked; // streams of the draft pass
+    bool passed[LF_ROUND_ROWS]; // in the draft pass
+    uint32_t asked;             // streams of the draft pass
     double pass_seconds;
 };
 

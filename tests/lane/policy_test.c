@@ -175,7 +175,7 @@ static uint32_t drafted_rounds(struct lf_loss *l, int rounds, double cost, uint3
     uint32_t drafted = 0;
     for (int i = 0; i < rounds; i++) {
         bool own = lf_loss_allows(l);
-        lf_loss_round(l, own ? cost : 1, own ? tokens : 1, 1, own, own);
+        lf_loss_round(l, own ? cost : 1, own ? cost - 1 : 0, own ? tokens : 1, 1, own);
         *time += own ? cost : 1;
         *gained += own ? tokens : 1;
         drafted += own;
