@@ -3,6 +3,7 @@ import json
 import math
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import harness
@@ -124,4 +125,19 @@ def score_agrees(c, server):
     c.check("several tokens compared", same >= 4, f"{same} of {len(want)}")
 
 
-ALL = [chat_logprobs, call_logprobs, completion_logprobs, score_agrees]
+def same_rows_alone_and_together(c, server):
+    body = {"messages": [{"role": "user", "content": "What is 47 + 38?"}], "seed": 3,
+            "temperature": 0.9, "max_tokens": 40, **WANT}
+    rows = [server.post("/v1/chat/completions", body)[2]["choices"][0]["logprobs"]]
+    threads = [threading.Thread(target=lambda: rows.append(
+        server.post("/v1/chat/completions", body)[2]["choices"][0]["logprobs"])) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    c.check("the same rows alone and together", len(rows) == 4 and rows[0]["reasoning_content"]
+            + rows[0]["content"] and all(row == rows[0] for row in rows))
+
+
+ALL = [chat_logprobs, same_rows_alone_and_together, call_logprobs, completion_logprobs,
+       score_agrees]
