@@ -1,5 +1,6 @@
 """Does every bench tool name what a server does wrong: field, verdict, last line, exit code?"""
 import json
+import math
 import os
 import re
 import subprocess
@@ -292,6 +293,22 @@ def logprobs():
                  got[1])
 
 
+def logits():
+    """The fake prints -0.1 for every token: logits that say so, others, and files that are none."""
+    path, right = os.path.join(FOLDER, "logits"), [5 - 0.1, 5 + math.log(1 - math.exp(-0.1))]
+    for rows, code, last in [
+            ([right] * 6, 0, "93 comparisons, 0 failed, 0 unequal, 0 unverified"),
+            ([right] * 5 + [[right[0] + 1e-4, right[1]]], 1,
+             "93 comparisons, 0 failed, 1 unequal, 0 unverified"),
+            ([right] * 5, 1, "93 comparisons, 0 failed, 0 unequal, 1 unverified"),
+            ([right] * 5 + [[]], 1, "")]:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"prompt": 2, "ids": [0] * len(rows), "logits": rows}, file)
+        got = on_fake("", "logprobs", "--tokens", "6", "--logits", path)
+        checks.check(f"logits {last}", got[0] == code and (not last or got[1] == last) and
+                     (last or "a row of logits for each id" in got[3]), got[:4])
+
+
 def memory():
     flags = ["--prompts", "3", "--length", "300", "--tokens", "16"]
     good = "3 prompts, 0 failed, 0 missed, 0 not cold, 0 too short, memory "
@@ -429,7 +446,7 @@ def run_together(threads, parts):
 
 def main():
     # The fakes sleep most of the time, so the parts overlap.
-    parts = [usage, bodies, openai, concurrent, cache, turns, fairness, logprobs, memory,
+    parts = [usage, bodies, openai, concurrent, cache, turns, fairness, logprobs, logits, memory,
              never_slower_faults]
     run_together(3, parts)
     # Rates are measured with little else running.
