@@ -1,4 +1,4 @@
-#include "lane/stream.h"
+#include "lane/resume.h"
 
 #include <stdio.h>
 
@@ -21,6 +21,7 @@ static void empty_slot(struct lf_engine *e, uint32_t slot) {
 }
 
 static void leave_slot(struct lf_engine *e, struct lf_stream *s) {
+    lf_resume_end(e, s);
     empty_slot(e, s->slot);
     pthread_mutex_lock(&e->lock);
     e->slot[s->slot] = NULL;
@@ -114,13 +115,14 @@ static void take_slot(struct lf_engine *e, struct lf_stream *s, uint32_t slot) {
     e->status.running++;
     pthread_mutex_unlock(&e->lock);
     s->passed = 0;
-    if (s->told_admitted)
-        return;
-    s->told_admitted = true;
-    s->started = now;
-    s->stats.queue_seconds = now - s->submitted;
-    if (s->sink.admitted)
-        s->sink.admitted(s->ctx, s->id);
+    if (!s->told_admitted) {
+        s->told_admitted = true;
+        s->started = now;
+        s->stats.queue_seconds = now - s->submitted;
+        if (s->sink.admitted)
+            s->sink.admitted(s->ctx, s->id);
+    }
+    lf_resume_begin(e, s);
 }
 
 static void refuse(struct lf_engine *e, struct lf_stream *s, const struct lf_error *err) {

@@ -168,9 +168,12 @@ enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, NULL);
     int failed = ENOMEM;
-    if (e->slot && e->sorted && e->chunk && e->round)
+    uint64_t cap = options->prompt_cache_bytes;
+    bool cached = !cap || lf_cache_open(&e->cache, target, cap, err) == LF_OK;
+    if (e->slot && e->sorted && e->chunk && e->round && cached)
         failed = pthread_create(&e->thread, NULL, run, e);
     if (failed) {
+        lf_cache_close(e->cache);
         free_engine(e);
         return lf_fail(err, LF_E_MEM, "cannot start the engine thread: %s", strerror(failed));
     }
@@ -187,6 +190,7 @@ void lf_engine_close(struct lf_engine *e, double drain_seconds) {
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     pthread_join(e->thread, NULL);
+    lf_cache_close(e->cache);
     e->target->ops->close(e->target);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->wake);
@@ -228,7 +232,6 @@ enum lf_status lf_engine_submit(struct lf_engine *e, uint64_t id, const struct l
     s->ctx = ctx;
     s->window_limit = request->max_tokens > room;
     s->limit = s->window_limit ? (uint32_t)room : request->max_tokens;
-    s->end = (struct lf_bound){.at = request->prompt_len, .logits = true};
     s->submitted = lf_engine_now(e);
     pthread_mutex_lock(&e->lock);
     s->order = e->arrivals++;

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "lane/cache.h"
 #include "model/target.h"
 
 enum lf_done {
@@ -65,6 +66,7 @@ struct lf_engine_status {
     uint64_t prompt_tokens, completion_tokens, finished, cancelled, failed; // totals
     uint64_t rounds, plain_rounds, drafted, accepted; // totals over finished streams (D-15)
     uint64_t yielded, paused;                         // L-40, L-43
+    struct lf_cache_stats cache;
     bool draining, dead;
     char message[256]; // why it is dead
 };
@@ -83,6 +85,7 @@ struct lf_engine_options {
     double decode_share;   // of the time, for running replies while prompts fill, below 1 (L-27)
     uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
     uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
+    uint64_t prompt_cache_bytes; // cap of the prompt cache; 0: none (C-5)
     double (*clock)(void *ctx); // seconds, NULL: the monotonic clock
     void *clock_ctx;
 };

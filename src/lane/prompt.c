@@ -1,4 +1,4 @@
-#include "lane/stream.h"
+#include "lane/resume.h"
 
 static uint64_t rows_left(const struct lf_stream *s) {
     return s->request.prompt_len - s->length;
@@ -49,10 +49,11 @@ static uint32_t choose(struct lf_engine *e, uint32_t n, bool replies) {
         uint64_t left = rows_left(s);
         if (chosen ? left > room : !lf_share_allows(&e->share, left, replies))
             continue;
-        uint32_t rows = left < room ? (uint32_t)left : room;
+        uint32_t rows = lf_resume_rows(s, left < room ? left : room);
         e->chunk[chosen] = (struct lf_chunk){.slot = s->slot, .rows = rows, .pos0 = s->length,
                                              .tok = s->request.prompt + s->length,
-                                             .plan = &s->end, .n_plan = 1};
+                                             .plan = s->pass.plan,
+                                             .n_plan = s->pass.n_plan};
         room -= rows;
         for (uint32_t j = i; j > chosen; j--)
             e->sorted[j] = e->sorted[j - 1];
@@ -73,7 +74,7 @@ static void begin_reply(struct lf_engine *e, struct lf_stream *s) {
         s->told_prefilled = true;
         s->stats.prefill_seconds = lf_engine_now(e) - s->started;
         if (s->sink.prefilled)
-            s->sink.prefilled(s->ctx, s->id, 0);
+            s->sink.prefilled(s->ctx, s->id, s->stats.cached_tokens);
     }
     if (e->target->ops->draw_last(e->target, &window, &drawn, &err) != LF_OK) {
         lf_engine_launch_failed(e, &s, 1, &err);
@@ -85,12 +86,25 @@ static void begin_reply(struct lf_engine *e, struct lf_stream *s) {
         lf_engine_launch_failed(e, &s, 1, &err);
 }
 
+// Streams whose whole prompt was saved: their first tokens come from stored logits (C-13).
+static bool begin_resumed(struct lf_engine *e) {
+    bool any = false;
+    for (uint32_t i = 0; i < e->info->slots; i++) {
+        struct lf_stream *s = e->slot[i];
+        if (!s || s->done || lf_stream_reading(s) || s->produced)
+            continue;
+        begin_reply(e, s);
+        any = true;
+    }
+    return any;
+}
+
 bool lf_prompt_round(struct lf_engine *e) {
     struct lf_error err = LF_ERROR_INIT;
-    bool replies;
+    bool replies, begun = begin_resumed(e);
     uint32_t n = gather(e, &replies), chosen = choose(e, n, replies), rows = 0;
     if (!chosen)
-        return false;
+        return begun;
     double start = lf_engine_now(e);
     if (e->target->ops->prefill(e->target, e->chunk, chosen, &err) != LF_OK) {
         lf_engine_launch_failed(e, e->sorted, chosen, &err);
@@ -101,6 +115,7 @@ bool lf_prompt_round(struct lf_engine *e) {
         rows += e->chunk[i].rows;
         e->sorted[i]->length += e->chunk[i].rows;
         e->sorted[i]->passed = 0;
+        lf_resume_mark(e, e->sorted[i]);
     }
     lf_share_chunk(&e->share, rows, lf_engine_now(e) - start, replies);
     for (uint32_t i = chosen; i < n; i++)

@@ -1,4 +1,4 @@
-#include "lane/stream.h"
+#include "lane/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +68,12 @@ enum lf_status lf_stream_reserve(struct lf_engine *e, struct lf_stream *s, uint6
         ahead = most;
     if (ahead < positions)
         ahead = positions;
-    LF_TRY(e->target->ops->grow(e->target, s->slot, ahead, err));
+    while (e->target->ops->grow(e->target, s->slot, ahead, err) != LF_OK) {
+        // Live streams come before what is saved (C-11).
+        if (err->status != LF_E_MEM || !lf_resume_evict(e))
+            return err->status;
+        *err = (struct lf_error)LF_ERROR_INIT;
+    }
     s->reserved = ahead;
     return LF_OK;
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include "base/buffer.h"
+#include "lane/cache.h"
 #include "lane/copy.h"
 #include "lane/cost.h"
 #include "lane/engine.h"
@@ -31,7 +32,7 @@ struct lf_stream {
     bool told_admitted, told_prefilled;
     uint32_t limit;    // reply tokens at most
     bool window_limit; // the context, not max_tokens, set the limit
-    struct lf_bound end; // the prompt's end, with logits
+    struct lf_cache_pass pass; // boundaries of its prompt, and what the cache keeps of it
     uint32_t pending;  // drawn and delivered, its row not run yet
     struct lf_ids reply; // delivered tokens
     uint32_t produced; // tokens drawn since the prompt; below reply.len they are drawn again (L-40)
@@ -77,6 +78,7 @@ struct lf_engine {
     struct lf_engine_status status;
     struct lf_stream **slot; // [slots] live streams, NULL where free; changed under the lock
     // The rest belongs to the engine thread.
+    struct lf_cache *cache;    // NULL: none
     struct lf_stream **sorted; // [slots] scratch
     struct lf_chunk *chunk;    // [slots] scratch
     struct lf_round *round;

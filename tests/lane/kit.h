@@ -38,7 +38,7 @@ struct heard {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct lf_ids ids;
-    uint32_t admitted, prefilled, finished, calls;
+    uint32_t admitted, prefilled, finished, calls, cached;
     bool logprobs_wrong; // a row that is not that of its token
     uint32_t prompt_len; // for that
     enum lf_done why;

@@ -17,12 +17,13 @@ struct fake {
     atomic_uint launches;
     _Atomic uint64_t clock_ns;
     uint32_t moods;
+    uint64_t saved_bytes;
 };
 
 struct lf_saved {
     struct fake_cell *cell;
-    uint64_t at, prompt;
-    bool logits;
+    uint64_t at, prompt, bytes;
+    uint32_t what;
 };
 
 static struct fake *fake_of(struct lf_target *t) {
@@ -234,7 +235,18 @@ static enum lf_status digest(struct lf_target *t, uint32_t slot, uint8_t out[32]
 
 static uint64_t save_bytes(struct lf_target *t, uint64_t at, uint32_t what) {
     uint64_t head = what & LF_SAVE_LOGITS ? fake_of(t)->info.vocab * sizeof(float) : 0;
-    return sizeof(struct lf_saved) + at * sizeof(struct fake_cell) + head;
+    uint64_t cells = what & LF_SAVE_STATE ? at * sizeof(struct fake_cell) : 0;
+    // Nothing is shared: LF_SAVE_PAGES are none.
+    return what == LF_SAVE_PAGES ? 0 : sizeof(struct lf_saved) + cells + head;
+}
+
+static uint64_t save_need(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what) {
+    LF_ASSERT(at <= slot_of(fake_of(t), slot)->length);
+    return save_bytes(t, at, what);
+}
+
+static uint64_t saved_total(struct lf_target *t) {
+    return fake_of(t)->saved_bytes;
 }
 
 static enum lf_status save(struct lf_target *t, uint32_t slot, uint64_t at, uint32_t what,
@@ -253,7 +265,8 @@ static enum lf_status save(struct lf_target *t, uint32_t slot, uint64_t at, uint
     }
     memcpy(cell, s->cell, at * sizeof *cell);
     *saved = (struct lf_saved){.cell = cell, .at = at, .prompt = s->prompt,
-                               .logits = what & LF_SAVE_LOGITS};
+                               .bytes = save_bytes(t, at, what), .what = what};
+    f->saved_bytes += saved->bytes;
     *out = saved;
     return LF_OK;
 }
@@ -263,6 +276,13 @@ static enum lf_status restore(struct lf_target *t, uint32_t slot, const struct l
     struct fake *f = fake_of(t);
     struct fake_slot *s = slot_of(f, slot);
     LF_TRY(alive(f, err));
+    if (!(saved->what & LF_SAVE_STATE)) {
+        LF_ASSERT(s->length == saved->at && s->complete);
+        LF_ASSERT(fake_hash(s, s->length) == fake_hash(&(struct fake_slot){.cell = saved->cell},
+                                                       saved->at));
+        s->logits = true;
+        return LF_OK;
+    }
     LF_ASSERT(s->length == 0);
     if (saved->at > s->grown)
         return lf_fail(err, LF_E_MEM, "storage for %llu positions, %llu wanted",
@@ -271,14 +291,15 @@ static enum lf_status restore(struct lf_target *t, uint32_t slot, const struct l
     s->length = s->tapped = saved->at;
     s->prompt = saved->prompt;
     s->complete = true;
-    s->logits = saved->logits;
+    s->logits = saved->what & LF_SAVE_LOGITS;
     return LF_OK;
 }
 
 static void drop(struct lf_target *t, struct lf_saved *saved) {
-    (void)t;
-    if (saved)
-        free(saved->cell);
+    if (!saved)
+        return;
+    fake_of(t)->saved_bytes -= saved->bytes;
+    free(saved->cell);
     free(saved);
 }
 
@@ -342,7 +363,8 @@ static void close_fake(struct lf_target *t) {
 struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     static const struct lf_target_ops ops = {
         .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
-        .grow = grow, .reset = reset, .digest = digest, .save_bytes = save_bytes, .save = save,
+        .grow = grow, .reset = reset, .digest = digest, .save_bytes = save_bytes,
+        .save_need = save_need, .saved_total = saved_total, .save = save,
         .restore = restore, .drop = drop, .close = close_fake,
     };
     static const struct lf_drafter_ops drafter = {.ingest = ingest, .propose = propose};
