@@ -8,11 +8,20 @@
 
 #define GIB ((double)(UINT64_C(1) << 30))
 
+// The prompt cache that nobody sized takes no more.
+enum { CACHE_GIB_MAX = 16 };
+
 enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_memory_flags *flags,
                                 struct lf_error *err) {
     struct lf_budget_flags bytes = {.limit_bytes = (uint64_t)(flags->limit_gib * GIB),
                                     .reserve_bytes = (uint64_t)(flags->reserve_gib * GIB)};
-    return lf_budget_read(&memory->budget, "", &bytes, err);
+    LF_TRY(lf_budget_read(&memory->budget, "", &bytes, err));
+    uint64_t eighth = memory->budget.bytes / 8, most = (uint64_t)(CACHE_GIB_MAX * GIB);
+    memory->cache_named = flags->cache_gib >= 0;
+    memory->cache_bytes = memory->cache_named ? (uint64_t)(flags->cache_gib * GIB)
+                          : eighth < most     ? eighth
+                                              : most;
+    return LF_OK;
 }
 
 static struct lf_plan_ask ask_of(const struct lf_session *session,
@@ -55,6 +64,7 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session 
     if (on && !summary.has_drafts)
         return lf_fail(err, LF_E_USAGE, "--drafts on: the checkpoint has no drafter");
     memory->ask = ask_of(session, flags, &summary);
+    memory->ask.cache_bytes = memory->cache_bytes;
     memory->context_chosen = !context;
     bool drafter = summary.has_drafts && strcmp(drafts, "off") && !flags->no_drafts;
     plan_with(memory, drafter, context);
@@ -64,6 +74,10 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session 
         if (!memory->fits)
             plan_with(memory, true, context);
     }
+    // A cache that was not asked for by name takes what is left.
+    if (!memory->fits && !memory->cache_named &&
+        lf_budget_cache(&memory->ask.cache_bytes, &memory->ask, memory->budget.bytes))
+        plan_with(memory, memory->ask.drafter, memory->ask.context);
     flags->context = memory->ask.context;
     flags->no_drafts = !memory->ask.drafter;
     return LF_OK;

@@ -6,6 +6,7 @@
 
 struct lf_memory_flags {
     double limit_gib, reserve_gib; // 0: not given
+    double cache_gib;              // below 0: not given
 };
 
 // The flag rows of lf_memory_flags.
@@ -13,12 +14,16 @@ struct lf_memory_flags {
     {.name = "memory-limit-gib", .kind = LF_FLAG_REAL, .out = &(f).limit_gib, .min = 1.0 / 1024,   \
      .max = 1048576, .help = "memory that may be used; default: the available less a reserve"},    \
         {.name = "reserve-gib", .kind = LF_FLAG_REAL, .out = &(f).reserve_gib, .min = 1.0 / 1024,  \
-         .max = 1048576, .help = "memory to leave free; default: the greater of 1 and 3 percent"}
+         .max = 1048576, .help = "memory to leave free; default: the greater of 1 and 3 percent"}, \
+        {.name = "prompt-cache-gib", .kind = LF_FLAG_REAL, .out = &(f).cache_gib, .min = 0,        \
+         .max = 1048576, .help = "prompt cache, 0: off; default: an eighth of the budget, up to 16"}
 
 struct lf_memory {
     struct lf_plan_ask ask;
     struct lf_plan plan;
     struct lf_budget budget;
+    uint64_t cache_bytes; // cap of the prompt cache that was asked for
+    bool cache_named;
     bool context_chosen; // --context was not given
     bool drafter_left;   // there is one, but it does not fit (D-14)
     bool fits;
@@ -28,7 +33,7 @@ struct lf_memory {
 LF_CHECKED enum lf_status lf_memory_budget(struct lf_memory *memory,
                                            const struct lf_memory_flags *flags,
                                            struct lf_error *err);
-// Sets what flags leave open: the context, the largest that fits, and whether drafts (D-14) do.
+// Sets what flags leave open: the largest context, whether drafts fit (D-14), the prompt cache.
 LF_CHECKED enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
                                          struct lf_session_flags *flags, const char *drafts,
                                          struct lf_error *err);

@@ -114,6 +114,7 @@ static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
     char fingerprint[20];
     struct lf_engine_options engine_options = lane_options(f);
     LF_TRY(plan_memory(memory, s, f, err));
+    engine_options.prompt_cache_bytes = memory->ask.cache_bytes;
     LF_TRY(lf_session_load(s, &f->session, err));
     LF_TRY(lf_memory_check(memory, s->target, err));
     struct lf_server_memory report = {.plan = &memory->plan, .budget = &memory->budget,

@@ -18,7 +18,8 @@ struct serve_flags {
 };
 
 #define SERVE_FLAGS_INIT                                                                           \
-    {.session = {.isa = "auto", .device = "auto", .parallel = 4}, .port = 8080, .queue = 128,      \
+    {.session = {.isa = "auto", .device = "auto", .parallel = 4}, .memory = {.cache_gib = -1},     \
+     .port = 8080, .queue = 128,                                                                   \
      .queue_timeout_s = 240, .drain_s = 20, .slow_reader_s = 120, .keepalive_s = 5,                \
      .decode_share = 0.25, .long_prompts = 1, .max_gap_ms = 1000, .thinking = true,                \
      .log = "text", .drafts = "auto", .reasoning_field = "reasoning_content"}

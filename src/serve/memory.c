@@ -42,6 +42,21 @@ static void print_model(struct lf_buffer *out, const struct lf_server_memory *me
     lf_buffer_add_text(out, "}");
 }
 
+static void print_cache(struct lf_buffer *out, struct lf_engine *engine) {
+    struct lf_engine_status status;
+    lf_engine_status_read(engine, &status);
+    const struct lf_cache_stats *c = &status.cache;
+    lf_buffer_printf(out,
+                     ",\"prompt_cache\":{\"held_bytes\":%llu,\"cap_bytes\":%llu,\"entries\":%llu,"
+                     "\"hits\":%llu,\"misses\":%llu,\"kept\":%llu,\"evicted\":%llu,"
+                     "\"refused\":%llu,\"failed\":%llu,\"restored_tokens\":%llu}",
+                     (unsigned long long)c->held_bytes, (unsigned long long)c->cap_bytes,
+                     (unsigned long long)c->entries, (unsigned long long)c->hits,
+                     (unsigned long long)c->misses, (unsigned long long)c->kept,
+                     (unsigned long long)c->evicted, (unsigned long long)c->refused,
+                     (unsigned long long)c->failed, (unsigned long long)c->restored_tokens);
+}
+
 enum lf_status lf_memory_handle(struct lf_exchange *x, struct lf_error *err) {
     const struct lf_server_memory *memory = x->server->options.memory;
     (void)err;
@@ -49,6 +64,7 @@ enum lf_status lf_memory_handle(struct lf_exchange *x, struct lf_error *err) {
     print_process(&x->out);
     if (memory)
         print_model(&x->out, memory);
+    print_cache(&x->out, x->server->engine);
     lf_buffer_add_text(&x->out, "}");
     lf_exchange_answer(x, 200, "application/json");
     return LF_OK;
