@@ -51,6 +51,14 @@ static void plan_with(struct lf_memory *memory, bool drafter, uint64_t context) 
     memory->fits = memory->plan.need <= memory->budget.bytes;
 }
 
+// A cache that was not asked for by name takes what the rest leaves.
+static void fill_cache(struct lf_memory *memory) {
+    memory->ask.cache_bytes = memory->cache_bytes;
+    if (!lf_budget_cache(&memory->ask.cache_bytes, &memory->ask, memory->budget.bytes))
+        memory->ask.cache_bytes = 0;
+    plan_with(memory, memory->ask.drafter, memory->ask.context);
+}
+
 enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
                               struct lf_session_flags *flags, const char *drafts,
                               struct lf_error *err) {
@@ -68,16 +76,18 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session 
     memory->context_chosen = !context;
     bool drafter = summary.has_drafts && strcmp(drafts, "off") && !flags->no_drafts;
     plan_with(memory, drafter, context);
+    if (!memory->fits && !memory->cache_named) {
+        memory->ask.cache_bytes = 0;
+        plan_with(memory, drafter, context);
+    }
     if (drafter && !on && !memory->fits) {
         plan_with(memory, false, context);
         memory->drafter_left = memory->fits;
         if (!memory->fits)
             plan_with(memory, true, context);
     }
-    // A cache that was not asked for by name takes what is left.
-    if (!memory->fits && !memory->cache_named &&
-        lf_budget_cache(&memory->ask.cache_bytes, &memory->ask, memory->budget.bytes))
-        plan_with(memory, memory->ask.drafter, memory->ask.context);
+    if (memory->fits && !memory->ask.cache_bytes)
+        fill_cache(memory);
     flags->context = memory->ask.context;
     flags->no_drafts = !memory->ask.drafter;
     return LF_OK;

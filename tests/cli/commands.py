@@ -180,6 +180,12 @@ def check_plan():
     check(plan["context"] == 4096 and plan["parallel"] == 4, "all of the context fits")
     check(plan["lines"]["drafter"] > 0 and plan_of("--no-drafts")[1]["lines"]["drafter"] == 0,
           "the drafter counts where it is loaded")
+    # The cache that nobody sized follows the budget.
+    held, budget = plan["lines"]["prompt_cache"], plan["budget_bytes"]
+    check(0 < held <= min(budget / 8, 16 * 2**30), "a cache of an eighth")
+    named = plan_of("--prompt-cache-gib", "0.25")[1]["lines"]
+    check(named["prompt_cache"] == 2**28, "a cache as named")
+    check(plan_of("--prompt-cache-gib", "0")[1]["lines"]["prompt_cache"] == 0, "no cache")
     limit = ["--memory-limit-gib", "8"]
     plan, again = plan_of(*limit)[1], plan_of(*limit)[1]
     del plan["available_bytes"], again["available_bytes"]
@@ -189,7 +195,7 @@ def check_plan():
 
 
 def check_plan_limits():
-    fixed = ["--parallel", "64", "--drafts", "on"]
+    fixed = ["--parallel", "64", "--prompt-cache-gib", "0", "--drafts", "on"]
     need = plan_of(*fixed, "--context", "2048")[1]["need_bytes"]
     limit, less = ["--memory-limit-gib", gib(need)], ["--memory-limit-gib", gib(need - 1)]
     code, auto = plan_of(*fixed, *limit)
@@ -210,11 +216,15 @@ def check_plan_limits():
     larger = re.search(r"^--memory-limit-gib (\S+): ", text, re.M)[1]
     check(plan_of(*fixed, *more, "--memory-limit-gib", larger)[0] == 0,
           "guidance names the memory", result)
-    asked = [*fixed[:2], "--context", "2048"]
+    asked = [*fixed[:4], "--context", "2048"]
     check(plan_of(*asked, *limit)[1]["lines"]["drafter"] > 0, "auto keeps a drafter that fits")
     code, left = plan_of(*asked, *less)
     check(code == 0 and left["lines"]["drafter"] == 0, "auto leaves one out that does not")
     check(plan_of(*asked, *less, "--drafts", "on")[0] == 1, "--drafts on refuses then")
+    code, left = plan_of(*fixed[:2], *fixed[4:], "--context", "2048", "--memory-limit-gib",
+                         gib(need + 2**20))
+    check(code == 0 and 0 < left["lines"]["prompt_cache"] <= 2**20 + 1 and
+          left["lines"]["drafter"] > 0, "a cache that nobody sized takes what is left")
 
 
 def check_memory_usage():

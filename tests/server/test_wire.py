@@ -177,6 +177,34 @@ def same_alone_and_together(c, server):
     c.check("the same tokens alone and together", len(shas) == 4 and len(set(shas)) == 1, str(shas))
 
 
+def cached_replies_equal_fresh(c, server):
+    """engine.md 15: cache hits == fresh, over HTTP, turn after turn."""
+    talk = [{"role": "system", "content": "Answer in one word. " * 40},
+            {"role": "user", "content": "Count the words of this line. " * 30}]
+    for turn in range(3):
+        body = {"messages": talk, "seed": 9, "temperature": 0.8, "max_tokens": 60}
+        replies = []
+        for use in (False, True, True):
+            reply = server.post("/v1/chat/completions", {**body, "cache_prompt": use})[2]
+            cached = reply["usage"]["prompt_tokens_details"]["cached_tokens"]
+            replies.append((cached, reply))
+        rows = replies[0][1]["usage"]["prompt_tokens"]
+        shas = {reply["lanefold"]["token_sha256"] for _, reply in replies}
+        c.check(f"turn {turn}: the same tokens fresh, resumed and whole", len(shas) == 1, str(shas))
+        c.check(f"turn {turn}: no cache reads none", replies[0][0] == 0)
+        least = 100 if turn else 0
+        c.check(f"turn {turn}: a turn resumes the one before", least <= replies[1][0] < rows,
+                f"{replies[1][0]} of {rows}")
+        c.check(f"turn {turn}: the same prompt again is whole", replies[2][0] == rows,
+                f"{replies[2][0]} of {rows}")
+        talk = talk + [{"role": "assistant", "content": replies[0][1]["choices"][0]["message"]
+                        ["content"] or "Yes."},
+                       {"role": "user", "content": "And again, please. " * 10}]
+    cache = memory_of(server)["prompt_cache"]
+    c.check("the cap holds", 0 < cache["held_bytes"] <= cache["cap_bytes"], str(cache))
+    c.check("hits are counted", cache["hits"] >= 5 and cache["restored_tokens"] > 0, str(cache))
+
+
 def memory_of(server):
     with urllib.request.urlopen(server.url + "/memory", timeout=10) as reply:
         return json.load(reply)
@@ -210,6 +238,7 @@ def nothing_private_in_the_log(c, server):
 
 FAST = [malformed_bodies, body_over_the_limit, chunked_body, keep_alive_connection, hang_ups,
         closing_after_the_reply,
-        health_answers_fast, same_alone_and_together, memory_stays_in_its_plan,
+        health_answers_fast, same_alone_and_together, cached_replies_equal_fresh,
+        memory_stays_in_its_plan,
         nothing_private_in_the_log]
 ONE_SLOT = [hang_up_queued, full_queue]
