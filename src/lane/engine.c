@@ -100,7 +100,6 @@ static void take_cancels(struct lf_engine *e) {
 
 static void *run(void *arg) {
     struct lf_engine *e = arg;
-    measure(e);
     for (;;) {
         pthread_mutex_lock(&e->lock);
         double now = lf_engine_now(e);
@@ -170,8 +169,11 @@ enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
     int failed = ENOMEM;
     uint64_t cap = options->prompt_cache_bytes;
     bool cached = !cap || lf_cache_open(&e->cache, target, cap, err) == LF_OK;
-    if (e->slot && e->sorted && e->chunk && e->round && cached)
+    if (e->slot && e->sorted && e->chunk && e->round && cached) {
+        // Before the first request can come: none waits for it, and no queue fills.
+        measure(e);
         failed = pthread_create(&e->thread, NULL, run, e);
+    }
     if (failed) {
         lf_cache_close(e->cache);
         free_engine(e);
