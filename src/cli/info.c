@@ -23,8 +23,7 @@ static void print_layers(const struct lf_topology *t) {
 static void print_serving(const struct lf_checkpoint_summary *s) {
     printf("text             %s\n", s->has_engram_tables ? "can be served"
                                                          : "cannot be served: no Engram tables");
-    printf("drafts           %s\n", s->has_drafts ? "tensors present; this build does not draft"
-                                                  : "no draft tensors");
+    printf("drafts           %s\n", s->has_drafts ? "can be made" : "no draft tensors");
     if (!s->has_vision)
         puts("images           no tower in this checkpoint");
     else if (s->bias_vl_missing)
@@ -77,10 +76,11 @@ static void print_json(const struct lf_session *session, const struct lf_checkpo
         }
     lf_buffer_printf(&out,
                      "},\"layers\":%u,\"draft_layers\":%u,\"hidden\":%u,\"vocab\":%u,"
-                     "\"positions\":%u,\"experts\":%u,\"text\":%s,\"drafts\":false,"
+                     "\"positions\":%u,\"experts\":%u,\"text\":%s,\"drafts\":%s,"
                      "\"images\":false,\"ignored\":[",
                      t->layers, t->draft_layers, t->hidden, t->vocab, t->positions_max,
-                     t->experts, s->has_engram_tables ? "true" : "false");
+                     t->experts, s->has_engram_tables ? "true" : "false",
+                     s->has_drafts ? "true" : "false");
     for (uint64_t i = 0; i < s->ignored; i++) {
         lf_buffer_add_text(&out, i ? "," : "");
         lf_json_print_string(&out, s->ignored_name[i], strlen(s->ignored_name[i]));
