@@ -6,7 +6,7 @@ import time
 import urllib.request
 
 SLOW = {"messages": [{"role": "user", "content": "Write a story."}], "temperature": 1,
-        "ignore_eos": True, "max_tokens": 2000, "thinking": {"type": "disabled"}}
+        "ignore_eos": True, "max_tokens": 4000, "thinking": {"type": "disabled"}}
 LONG_PROMPT = {"prompt": [300 + i % 200 for i in range(3500)], "max_tokens": 300,
                "ignore_eos": True, "temperature": 0}
 
