@@ -12,10 +12,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Server:
-    def __init__(self, binary, threads, isa):
+    def __init__(self, binary, threads, drafts):
         began = time.monotonic()
         self.process = subprocess.Popen(
-            [binary, "serve", "--port", "0", "--threads", str(threads), "--isa", isa],
+            [binary, "serve", "--port", "0", "--threads", str(threads), "--drafts", drafts],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
         self.ready_ms = (time.monotonic() - began) * 1000
@@ -24,7 +24,8 @@ class Server:
         self.url = line.split()[-1]
 
     def complete(self, ids, max_tokens):
-        body = {"prompt": ids, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        body = {"prompt": ids, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True,
+                "cache_prompt": False}
         request = urllib.request.Request(self.url + "/v1/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         with urllib.request.urlopen(request) as reply:
@@ -55,8 +56,9 @@ def main():
     args = parser.parse_args()
     with open(f"{ROOT}/tests/data/demo-golden/recall.json") as golden:
         prompt = json.load(golden)["ids"]
-    servers = {"1 thread": Server(args.binary, 1, "auto"),
-               "2 threads": Server(args.binary, 2, "auto")}
+    servers = {"1 thread": Server(args.binary, 1, "off"),
+               "2 threads": Server(args.binary, 2, "off"),
+               "2, drafts": Server(args.binary, 2, "auto")}
     rows = {name: [] for name in servers}
     try:
         for _ in range(args.repeats):
@@ -74,9 +76,10 @@ def main():
             print(f"{name:10} prefill {medians[name]['prefill']:8.1f} tok/s  decode "
                   f"{medians[name]['decode']:7.1f} tok/s  ready {server.ready_ms:6.0f} ms  peak "
                   f"{server.peak_mib():6.1f} MiB")
-        for key in ("prefill", "decode"):
-            ratio = medians["2 threads"][key] / medians["1 thread"][key]
-            print(f"{key}: 2 threads / 1 thread = {ratio:.2f}")
+        for over, under in (("2 threads", "1 thread"), ("2, drafts", "2 threads")):
+            for key in ("prefill", "decode"):
+                ratio = medians[over][key] / medians[under][key]
+                print(f"{key}: {over} / {under} = {ratio:.2f}")
     finally:
         for server in servers.values():
             server.close()
