@@ -4,15 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
-#include <time.h>
 #include "base/sha256.h"
 #include "bench/report.h"
-
-double lf_answer_clock_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 void lf_answer_init(struct lf_answer *reply) {
     *reply = (struct lf_answer){.prompt_tokens = -1, .cached_tokens = -1, .tokens = -1,
@@ -159,7 +152,7 @@ bool lf_answer_feed(struct lf_answer *reply, const char *bytes, size_t len, doub
 
 void lf_answer_whole(struct lf_answer *reply) {
     read_event(reply, reply->body.data ? reply->body.data : "", reply->body.len,
-               lf_answer_clock_s());
+               lf_clock_s());
     reply->complete = !reply->error;
 }
 

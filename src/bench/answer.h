@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/clock.h"
 #include "base/buffer.h"
 
 enum { LF_ANSWER_LINE_MAX = 64 << 10, LF_ANSWER_BODY_MAX = 16 << 20, LF_ANSWER_PIECES_MIN = 4 };
@@ -32,7 +33,6 @@ struct lf_answer {
 
 enum lf_answer_equal { LF_ANSWER_EQUAL, LF_ANSWER_UNEQUAL, LF_ANSWER_UNVERIFIED };
 
-double lf_answer_clock_s(void);
 void lf_answer_init(struct lf_answer *reply);
 void lf_answer_free(struct lf_answer *reply);
 // The first error of a reply stays.

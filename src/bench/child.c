@@ -131,7 +131,7 @@ enum lf_status lf_child_start(struct lf_child *child, const char *command, const
         (void)!launch(child, line.data, err);
     lf_buffer_free(&line);
     LF_TRY(err->status);
-    double end = lf_answer_clock_s() + start_s;
+    double end = lf_clock_s() + start_s;
     while (!is_up(child)) {
         int status;
         if (waitpid(child->pid, &status, WNOHANG) == child->pid) {
@@ -140,7 +140,7 @@ enum lf_status lf_child_start(struct lf_child *child, const char *command, const
                            WIFEXITED(status) ? "exit" : "signal",
                            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         }
-        if (lf_answer_clock_s() > end) {
+        if (lf_clock_s() > end) {
             struct lf_error ignored = LF_ERROR_INIT;
             (void)!lf_child_stop(child, &ignored);
             return lf_fail(err, LF_E_IO, "the server was not ready after %g s", start_s);
@@ -155,12 +155,12 @@ enum lf_status lf_child_start(struct lf_child *child, const char *command, const
 }
 
 enum lf_status lf_child_stop(struct lf_child *child, struct lf_error *err) {
-    double end = lf_answer_clock_s() + STOP_S_MAX;
+    double end = lf_clock_s() + STOP_S_MAX;
     if (!child->pid)
         return LF_OK;
     kill(-child->pid, SIGTERM);
     while (waitpid(child->pid, NULL, WNOHANG) == 0) {
-        if (lf_answer_clock_s() > end) {
+        if (lf_clock_s() > end) {
             kill(-child->pid, SIGKILL);
             waitpid(child->pid, NULL, 0);
             reap(child);

@@ -33,7 +33,7 @@ enum lf_status lf_client_base(struct lf_bench_server *server, const char *base,
 
 static size_t take_stream(char *bytes, size_t size, size_t n, void *to) {
     struct lf_client *client = to;
-    bool on = lf_answer_feed(&client->reply, bytes, size * n, lf_answer_clock_s());
+    bool on = lf_answer_feed(&client->reply, bytes, size * n, lf_clock_s());
     atomic_store(&client->pieces, client->reply.pieces);
     return on ? size * n : 0;
 }
@@ -87,7 +87,7 @@ static void perform(struct lf_client *client, CURL *curl, const char *body) {
     curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, whole ? take_body : take_stream);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, whole ? (void *)&reply->body : (void *)client);
-    reply->sent_s = lf_answer_clock_s();
+    reply->sent_s = lf_clock_s();
     atomic_store(&client->sent, true);
     CURLcode code = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);

@@ -68,7 +68,7 @@ static void play(struct scene *s) {
         while (atomic_load(&s->client[i].pieces) < BEFORE_PIECES &&
                !atomic_load(&s->client[i].done))
             pause_ms(POLL_MS);
-    s->injected_s = lf_answer_clock_s();
+    s->injected_s = lf_clock_s();
     for (size_t i = active; i < s->n; i++) {
         lf_client_start(&s->client[i]);
         // The short ones are asked while the long prompt is already with the server.

@@ -5,16 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "lane/stream.h"
 
 enum { QUEUE_MAX = 128 };
 
 static double monotonic(void *ctx) {
-    struct timespec now;
     (void)ctx;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return lf_clock_s();
 }
 
 double lf_engine_now(const struct lf_engine *e) {
@@ -199,6 +198,16 @@ void lf_engine_close(struct lf_engine *e, double drain_seconds) {
     free_engine(e);
 }
 
+enum lf_status lf_engine_refuse_length(uint64_t context, uint64_t prompt, uint64_t reply,
+                                       const char *param, struct lf_error *err) {
+    return lf_fail_param(err, LF_E_CONTEXT, param,
+                         "This model's maximum context length is %llu tokens, but the request "
+                         "needs %llu tokens (%llu in the prompt, %llu for the reply). Shorten the "
+                         "prompt or lower the reply limit.",
+                         (unsigned long long)context, (unsigned long long)(prompt + reply),
+                         (unsigned long long)prompt, (unsigned long long)reply);
+}
+
 static enum lf_status check(const struct lf_engine *e, const struct lf_request *r,
                             struct lf_error *err) {
     uint64_t context = e->info->context, prompt = r->prompt_len;
@@ -212,12 +221,7 @@ static enum lf_status check(const struct lf_engine *e, const struct lf_request *
             return lf_fail(err, LF_E_TOKEN, "token id %u at prompt index %llu: expected below %u",
                            r->prompt[i], (unsigned long long)i, e->info->vocab);
     if (prompt >= context || prompt + reply > context)
-        return lf_fail(err, LF_E_CONTEXT,
-                       "This model's maximum context length is %llu tokens, but the request needs "
-                       "%llu tokens (%llu in the prompt, %llu for the reply). Shorten the prompt "
-                       "or lower the reply limit.",
-                       (unsigned long long)context, (unsigned long long)(prompt + reply),
-                       (unsigned long long)prompt, (unsigned long long)reply);
+        return lf_engine_refuse_length(context, prompt, reply, "", err);
     return LF_OK;
 }
 

@@ -105,6 +105,9 @@ LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id
                                            const struct lf_request *request,
                                            const struct lf_sink *sink, void *ctx,
                                            struct lf_error *err);
+// The one sentence for a request past the context (api.md 4); param: its field, or "".
+enum lf_status lf_engine_refuse_length(uint64_t context, uint64_t prompt, uint64_t reply,
+                                       const char *param, struct lf_error *err);
 void lf_engine_cancel(struct lf_engine *engine, uint64_t id); // unknown ids are ignored
 // Never waits on a launch.
 void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);

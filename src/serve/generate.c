@@ -186,12 +186,7 @@ static enum lf_status check_context(struct lf_generation *g, struct lf_error *er
                              "the prompt is empty: at least one token is needed");
     if (prompt >= window || (given && prompt + wanted > window)) {
         uint64_t reply = g->params.max_tokens ? wanted : 1;
-        return lf_fail_param(err, LF_E_CONTEXT, g->voice->prompt_field,
-                             "This model's maximum context length is %llu tokens, but the request "
-                             "needs %llu tokens (%llu in the prompt, %llu for the reply). Shorten "
-                             "the prompt or lower the reply limit.",
-                             (unsigned long long)window, (unsigned long long)(prompt + reply),
-                             (unsigned long long)prompt, (unsigned long long)reply);
+        return lf_engine_refuse_length(window, prompt, reply, g->voice->prompt_field, err);
     }
     // A limit that is not the client's may pass the window: the engine then ends there.
     g->limit = (uint32_t)wanted;

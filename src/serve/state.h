@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/clock.h"
 #include "serve/auth.h"
 #include "serve/exchange.h"
 #include "serve/server.h"
@@ -43,8 +44,6 @@ struct lf_server {
     pthread_t worker[LF_WORKERS];
     unsigned n_workers;
 };
-
-double lf_clock_s(void); // monotonic
 
 // watch.c: disconnects, keep-alives, deadlines, slow readers, freeing.
 LF_CHECKED enum lf_status lf_watch_start(struct lf_server *server, struct lf_error *err);

@@ -13,12 +13,6 @@
 
 enum { TICK_MS = 100 };
 
-double lf_clock_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 void lf_watch_poke(struct lf_server *server) {
     uint64_t one = 1;
     ssize_t written;
