@@ -153,7 +153,7 @@ static enum lf_status run(struct run *r, const char *model, struct lf_error *err
         .min_p = r->f.min_p >= 0 ? r->f.min_p : r->session.generation.min_p,
         .top_k = r->f.top_k ? (int64_t)r->f.top_k : r->session.generation.top_k};
     LF_TRY(lf_session_load(&r->session, &r->f.session, err));
-    LF_TRY(lf_engine_open(&r->engine, r->session.target, &(struct lf_engine_options){0}, err));
+    LF_TRY(lf_engine_start(&r->engine, r->session.target, &(struct lf_engine_options){0}, err));
     r->session.target = NULL;
     if (!r->f.prompt)
         return chat_loop(r, err);

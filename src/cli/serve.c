@@ -122,7 +122,7 @@ static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
     o->memory = &report;
     lf_model_fingerprint(s->target, fingerprint);
     o->fingerprint = fingerprint;
-    LF_TRY(lf_engine_open(&engine, s->target, &engine_options, err));
+    LF_TRY(lf_engine_start(&engine, s->target, &engine_options, err));
     s->target = NULL;
     o->drafts = lf_engine_drafts(engine);
     if (lf_server_open(&server, o, engine, s->tokenizer, &s->controls, err) == LF_OK) {

@@ -4,12 +4,8 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "lane/cache_keys.h"
+#include "lanefold.h"
 #include "model/target.h"
-
-struct lf_cache_stats { // C-17
-    uint64_t hits, misses, kept, evicted, refused, failed, restored_tokens;
-    uint64_t entries, held_bytes, cap_bytes;
-};
 
 // A prompt as the cache sees it; all of it stays valid until the pass ends.
 struct lf_cache_prompt {

@@ -143,7 +143,7 @@ static enum lf_status check_options(const struct lf_target *target,
     return LF_OK;
 }
 
-enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
+enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
                               const struct lf_engine_options *options, struct lf_error *err) {
     *out = NULL;
     LF_TRY(check_options(target, options, err));

@@ -1,115 +1,17 @@
-// The engine thread: owns the target, runs rounds, answers submit and cancel (engine.md 1.1, 2, 6).
+// Inside the engine of lanefold.h: started over any target (engine.md 1.1, 2, 6).
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "lane/cache.h"
+#include "lanefold.h"
 #include "model/target.h"
 
-enum lf_done {
-    LF_DONE_EOS,         // an end token, delivered
-    LF_DONE_STOP_STRING, // the stop callback fired
-    LF_DONE_LENGTH,      // max_tokens
-    LF_DONE_WINDOW,      // the context
-    LF_DONE_CANCELLED,
-    LF_DONE_TIMEOUT, // waited in the queue past queue_timeout_s
-    LF_DONE_CLOSED,  // the engine shut down first
-    LF_DONE_FAILED,
-};
-
-// Asked after each committed token, on the engine thread: nonzero ends the reply after this token.
-typedef int lf_stop_fn(void *ctx, uint32_t id);
-
-struct lf_stats {
-    uint32_t prompt_tokens, completion_tokens, cached_tokens;
-    uint32_t rounds, drafted, accepted, plain_rounds, min_rows; // engine.md 14
-    double queue_seconds, prefill_seconds, time_to_first_token, decode_seconds, tokens_per_second;
-    uint64_t seed;
-    char token_sha256[65];
-};
-
-// Events on the engine thread; all but finished may be NULL; none may wait or call the engine.
-struct lf_sink {
-    void (*admitted)(void *ctx, uint64_t id); // the request left the line for a slot
-    void (*prefilled)(void *ctx, uint64_t id, uint32_t cached_tokens);
-    // rows: their log-probabilities, or NULL where the request did not ask.
-    void (*tokens)(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
-                   const struct lf_logprob_row *rows);
-    // Exactly once for every accepted submit. message: for LF_DONE_FAILED, else "".
-    void (*finished)(void *ctx, uint64_t id, enum lf_done why, const struct lf_stats *stats,
-                     const char *message);
-};
-
-struct lf_request {
-    const uint32_t *prompt; // stays valid until finished
-    uint32_t prompt_len;
-    uint32_t max_tokens; // reply limit, 1 or more
-    bool max_explicit;   // the client named it: prompt + max_tokens past the context is refused
-    struct lf_sampling sampling;
-    const uint32_t *eos; // end ids; empty when the client ignores them
-    uint32_t n_eos;
-    lf_stop_fn *stop; // or NULL
-    void *stop_ctx;
-    bool background;
-    bool no_drafts;        // windows of one row
-    bool no_cache;         // neither read nor write the prompt cache
-    bool want_logprobs;
-    uint32_t top_logprobs; // alternatives a token, at most LF_LOGPROBS_MAX
-    uint32_t history_len;  // rows before the generation prompt, 0: unknown
-    uint32_t rewind_len;   // rows before the latest user message, 0: none
-    const uint32_t *shared; // ends of shared blocks (system text, tools)
-    uint32_t n_shared;
-};
-
-struct lf_engine_status {
-    uint32_t running, waiting, queue_max;
-    uint64_t prompt_tokens, completion_tokens, finished, cancelled, failed; // totals
-    uint64_t rounds, plain_rounds, drafted, accepted; // totals over finished streams (D-15)
-    uint64_t yielded, paused;                         // L-40, L-43
-    struct lf_cache_stats cache;
-    bool draining, dead;
-    char message[256]; // why it is dead
-};
-
-enum lf_drafts {
-    LF_DRAFTS_OFF,  // windows of one row
-    LF_DRAFTS_AUTO, // the target's drafter where it has one, and copies of the history
-    LF_DRAFTS_ON,   // the same; a target without a drafter is refused (F-6)
-};
-
-struct lf_engine_options {
-    uint32_t queue_max;     // waiting requests; 0: 128
-    double queue_timeout_s; // 0: none
-    enum lf_drafts drafts;
-    uint32_t draft_depth;  // 0: chosen by cost (D-5); else drafts a window, no loss budget (D-9)
-    double decode_share;   // of the time, for running replies while prompts fill, below 1 (L-27)
-    uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
-    uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
-    uint64_t prompt_cache_bytes; // cap of the prompt cache; 0: none (C-5)
-    double (*clock)(void *ctx); // seconds, NULL: the monotonic clock
-    void *clock_ctx;
-};
-
-#define LF_ENGINE_OPTIONS_INIT                                                                     \
-    {.drafts = LF_DRAFTS_AUTO, .decode_share = 0.25, .long_prompts = 1, .max_gap_ms = 1000}
-
-struct lf_engine;
 // Takes the target over and closes it at the end; a refusal leaves it to the caller.
-LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, struct lf_target *target,
-                                         const struct lf_engine_options *options,
-                                         struct lf_error *err);
-// Refuses new requests, gives running ones seconds to end, then cancels them; frees everything.
-void lf_engine_close(struct lf_engine *engine, double drain_seconds);
-// Any thread; id unique among live requests. LF_E_QUEUE_FULL, _CLOSED, _VALUE, _TOKEN, _CONTEXT.
-LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id,
-                                           const struct lf_request *request,
-                                           const struct lf_sink *sink, void *ctx,
-                                           struct lf_error *err);
+LF_CHECKED enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
+                                          const struct lf_engine_options *options,
+                                          struct lf_error *err);
 // The one sentence for a request past the context (api.md 4); param: its field, or "".
 enum lf_status lf_engine_refuse_length(uint64_t context, uint64_t prompt, uint64_t reply,
                                        const char *param, struct lf_error *err);
-void lf_engine_cancel(struct lf_engine *engine, uint64_t id); // unknown ids are ignored
-// Never waits on a launch.
-void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);
 const struct lf_target_info *lf_engine_info(const struct lf_engine *engine);
 bool lf_engine_drafts(const struct lf_engine *engine); // whether drafting can happen

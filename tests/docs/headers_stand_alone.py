@@ -1,4 +1,4 @@
-"""Does every header of src/ compile when it is the only thing a file includes?"""
+"""Does every header compile when a file includes it alone, the public one as C++ too?"""
 import glob
 import os
 import subprocess
@@ -6,17 +6,28 @@ import sys
 
 root = os.environ["LF_SOURCE_ROOT"]
 passed = failed = 0
-for path in sorted(glob.glob(f"{root}/src/**/*.h", recursive=True)):
-    name = os.path.relpath(path, f"{root}/src")
-    # AVX2 pieces of a kernel's source are parts of that file and of its instruction set.
-    if name.endswith("_avx2.h"):
-        continue
+
+
+def check(path, folder, compiler, *flags):
+    global passed, failed
+    name = os.path.relpath(path, f"{root}/{folder}")
     result = subprocess.run(
-        ["cc", "-std=c17", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-         "-Wno-unused-function", f"-I{root}/src", "-x", "c", "-"],
+        [*compiler.split(), "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+         "-Wno-unused-function", *flags, "-"],
         input=f'#include "{name}"\n', text=True, capture_output=True)
     passed, failed = passed + (result.returncode == 0), failed + (result.returncode != 0)
     if result.returncode:
-        print(f"src/{name} does not stand alone:\n{result.stderr[:400]}")
+        print(f"{folder}/{name} does not stand alone ({compiler}):\n{result.stderr[:400]}")
+
+
+for header in sorted(glob.glob(f"{root}/src/**/*.h", recursive=True)):
+    # AVX2 pieces of a kernel's source are parts of that file and of its instruction set.
+    if not header.endswith("_avx2.h"):
+        check(header, "src", "cc -std=c17", "-D_GNU_SOURCE", f"-I{root}/src", f"-I{root}/include",
+              "-xc")
+# The public header must need nothing of src/, no extension and no feature macro.
+for header in sorted(glob.glob(f"{root}/include/*.h")):
+    check(header, "include", "cc -std=c17", "-pedantic-errors", f"-I{root}/include", "-xc")
+    check(header, "include", "c++ -std=c++17", "-pedantic-errors", f"-I{root}/include", "-xc++")
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed or passed < 50 else 0)

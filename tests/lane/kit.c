@@ -129,7 +129,7 @@ void kit_open(struct kit *kit, struct lf_fake_options fake, struct lf_engine_opt
         options.clock = lf_fake_clock;
         options.clock_ctx = kit->target;
     }
-    assert_int_equal(lf_engine_open(&kit->engine, kit->target, &options, &err), LF_OK);
+    assert_int_equal(lf_engine_start(&kit->engine, kit->target, &options, &err), LF_OK);
 }
 
 void kit_gate_open(struct kit *kit) {

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernel/declare.h"
+#include "lanefold.h"
 
 #define LF_LOGPROBS_CONTRACT                                                                       \
     "log-probabilities of raw logits at temperature 1, for one id a row and for the best "         \
@@ -12,16 +13,6 @@
     "of float64, below -64 within half a float32 spacing more, past float32 minus infinity. "      \
     "Alternatives are exact. An id at minus infinity has that value and is no alternative; a row " \
     "with NaN or +infinity, one without a finite logit and an id past the vocabulary give NaN."
-
-enum { LF_LOGPROBS_MAX = 20 };
-
-// Log-probabilities of one drawn row at temperature 1, before any filter (engine.md S-20).
-struct lf_logprob_row {
-    float drawn; // of the drawn token
-    uint32_t n;  // alternatives, best first in the order of S-4
-    uint32_t id[LF_LOGPROBS_MAX];
-    float value[LF_LOGPROBS_MAX];
-};
 
 struct lf_logprobs_args {
     uint32_t rows, vocab;

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "kernel/declare.h"
+#include "lanefold.h"
 
 #define LF_SAMPLE_CONTRACT                                                                         \
     "one token a row by the rule of engine.md 10 (S-1 .. S-11): Philox noise by (seed, "           \
@@ -10,14 +11,6 @@
     "only; no library transcendental. Every filter keeps a prefix of S-4's order, found by "       \
     "radix selection on the logit's bits. Drawn and kept are exact. x - x_first of two equal "     \
     "infinities (a temperature too small for float64) counts as 0."
-
-struct lf_sampling {
-    double temperature; // <= 0: greedy
-    double top_p;       // >= 1: off
-    double min_p;       // 0: off
-    int64_t top_k;      // <= 0: off
-    uint64_t seed;
-};
 
 struct lf_sample_row {
     const struct lf_sampling *rule;
