@@ -134,15 +134,22 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
 }
 
 // The small tensors of every layer differ between revisions and are cheap to read.
+static void add_layers(struct lf_sha256 *sha, const struct lf_layer *layer, uint32_t n,
+                       uint32_t hidden) {
+    for (uint32_t l = 0; l < n; l++) {
+        lf_sha256_add(sha, layer[l].attn_norm, hidden * sizeof *layer->attn_norm);
+        lf_sha256_add(sha, layer[l].ffn_norm, hidden * sizeof *layer->ffn_norm);
+        lf_sha256_add(sha, layer[l].gate_bias, layer[l].experts * sizeof *layer->gate_bias);
+    }
+}
+
 static void add_small_tensors(struct lf_sha256 *sha, const struct lf_v41 *m) {
     const struct lf_topology *t = m->t;
     lf_sha256_add(sha, m->weights.norm, t->hidden * sizeof *m->weights.norm);
-    for (uint32_t l = 0; l < t->layers; l++) {
-        const struct lf_layer *layer = &m->weights.layer[l];
-        lf_sha256_add(sha, layer->attn_norm, t->hidden * sizeof *layer->attn_norm);
-        lf_sha256_add(sha, layer->ffn_norm, t->hidden * sizeof *layer->ffn_norm);
-        lf_sha256_add(sha, layer->gate_bias, t->experts * sizeof *layer->gate_bias);
-    }
+    add_layers(sha, m->weights.layer, t->layers, t->hidden);
+    // A state with a drafter holds its rings too: it is no state of a server without (C-3).
+    if (m->weights.draft)
+        add_layers(sha, m->weights.draft->block, t->draft_layers, t->hidden);
 }
 
 void lf_model_fingerprint(struct lf_target *target, char name[20]) {

@@ -37,7 +37,7 @@ struct lf_model_memory {
 };
 // What the model holds now. Any thread.
 void lf_model_memory_read(struct lf_target *t, struct lf_model_memory *out);
-// Names configuration, weights (by small tensors), build and arithmetic: equal names, equal bits.
+// Names configuration, weights (by small tensors), drafter, arithmetic: equal names, equal bits.
 void lf_model_fingerprint(struct lf_target *t, char name[20]);
 // The logits of the last prefill boundary or of row i of the last verify (score, tests).
 const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);

@@ -3,30 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include "model/page.h"
-#include "model/v41.h"
-
-// One block: this, the page table, the logits, the copied parts.
-struct lf_saved {
-    uint64_t at, draft_from;
-    uint64_t bytes; // of the block
-    uint32_t what;
-    uint8_t **page;  // [pages_before]: entries then keys of each source
-    float *logits;   // [vocab], with LF_SAVE_LOGITS
-    uint8_t *copied; // what copied_parts visits
-};
+#include "model/saved_block.h"
 
 static struct lf_v41 *model_of(struct lf_target *t) {
     return (struct lf_v41 *)t;
 }
 
-static uint64_t entries_before(const struct lf_v41 *m, uint32_t source, uint64_t at) {
+uint64_t lf_saved_entries(const struct lf_v41 *m, uint32_t source, uint64_t at) {
     return at / m->t->ratio[m->t->kv_sources[source]];
 }
 
-static uint64_t pages_before(const struct lf_v41 *m, uint64_t at) {
+uint64_t lf_saved_pages(const struct lf_v41 *m, uint64_t at) {
     uint64_t pages = 0;
     for (uint32_t s = 0; s < m->t->n_kv_sources; s++)
-        pages += 2 * (entries_before(m, s, at) / LF_PAGE_ROWS);
+        pages += 2 * (lf_saved_entries(m, s, at) / LF_PAGE_ROWS);
     return pages;
 }
 
@@ -34,7 +24,7 @@ static uint64_t pages_before(const struct lf_v41 *m, uint64_t at) {
 static void whole_pages(const struct lf_v41 *m, const struct lf_state *state, uint64_t at,
                         void (*visit)(void *ctx, uint8_t **page), void *ctx) {
     for (uint32_t s = 0; s < m->t->n_kv_sources; s++) {
-        uint64_t whole = entries_before(m, s, at) / LF_PAGE_ROWS;
+        uint64_t whole = lf_saved_entries(m, s, at) / LF_PAGE_ROWS;
         for (uint64_t i = 0; i < whole; i++)
             visit(ctx, &state->entry[s].page[i]);
         for (uint64_t i = 0; i < whole; i++)
@@ -78,36 +68,56 @@ static void cut_page_part(struct walk *walk, const struct lf_paged *paged, uint6
         part(walk, walk->mode == COUNT ? NULL : paged->page[rows / LF_PAGE_ROWS], bytes);
 }
 
+uint64_t lf_saved_ids(const struct lf_v41 *m, uint64_t at) {
+    uint64_t back = m->t->engram_ngram - 1;
+    return back < at ? back : at;
+}
+
 static void copied_parts(struct walk *walk, const struct lf_v41 *m, const struct lf_state *state,
                          uint64_t at) {
     const struct lf_topology *t = m->t;
-    uint64_t back = t->engram_ngram - 1 < at ? t->engram_ngram - 1 : at;
+    uint64_t back = lf_saved_ids(m, at);
     uint64_t raw = 2 * (uint64_t)t->head_dim;
     for (uint32_t l = 0; l < m->shape.rings; l++)
         ring_part(walk, m, state->ring[l], at, l >= t->layers);
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
-        cut_page_part(walk, &state->entry[s], entries_before(m, s, at), m->shape.entry_bytes);
-        cut_page_part(walk, &state->key[s], entries_before(m, s, at), m->shape.key_bytes);
+        cut_page_part(walk, &state->entry[s], lf_saved_entries(m, s, at), m->shape.entry_bytes);
+        cut_page_part(walk, &state->key[s], lf_saved_entries(m, s, at), m->shape.key_bytes);
         if (state->open[s] && at % 2)
             part(walk, state->open[s] + (at - 1) % m->shape.open_rows * raw, raw * sizeof(float));
     }
     part(walk, state->history + at - back, back * sizeof *state->history);
 }
 
-static uint64_t block_bytes(const struct lf_v41 *m, uint64_t at, uint32_t what) {
+uint64_t lf_saved_copied_bytes(const struct lf_v41 *m, uint64_t at) {
     struct walk walk = {.mode = COUNT};
+    copied_parts(&walk, m, &m->state[0], at);
+    return walk.bytes;
+}
+
+static uint64_t block_bytes(const struct lf_v41 *m, uint64_t at, uint32_t what) {
     uint64_t bytes = sizeof(struct lf_saved);
-    if (what & LF_SAVE_STATE) {
-        copied_parts(&walk, m, &m->state[0], at);
-        bytes += pages_before(m, at) * sizeof(uint8_t *) + walk.bytes;
-    }
+    if (what & LF_SAVE_STATE)
+        bytes += lf_saved_pages(m, at) * sizeof(uint8_t *) + lf_saved_copied_bytes(m, at);
     if (what & LF_SAVE_LOGITS)
         bytes += m->info.vocab * sizeof(float);
     return bytes;
 }
 
+struct lf_saved *lf_saved_new(const struct lf_v41 *m, uint64_t at, uint32_t what) {
+    uint64_t bytes = block_bytes(m, at, what);
+    struct lf_saved *saved = malloc(bytes);
+    if (!saved)
+        return NULL;
+    *saved = (struct lf_saved){.at = at, .bytes = bytes, .what = what};
+    saved->page = (uint8_t **)(saved + 1);
+    saved->logits = (float *)(saved->page + (what & LF_SAVE_STATE ? lf_saved_pages(m, at) : 0));
+    saved->copied = (uint8_t *)(saved->logits + (what & LF_SAVE_LOGITS ? m->info.vocab : 0));
+    return saved;
+}
+
 static uint64_t page_bytes(const struct lf_v41 *m, uint64_t at) {
-    return pages_before(m, at) / 2 *
+    return lf_saved_pages(m, at) / 2 *
            (lf_page_bytes(m->shape.entry_bytes) + lf_page_bytes(m->shape.key_bytes));
 }
 
@@ -183,16 +193,11 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
     LF_TRY(check_save(m, slot, at, what, err));
     lf_draft_fill(m, &slot, 1);
     const struct lf_state *state = &m->state[slot];
-    uint64_t bytes = block_bytes(m, at, what);
-    struct lf_saved *saved = malloc(bytes);
+    struct lf_saved *saved = lf_saved_new(m, at, what);
     if (!saved)
         return lf_fail(err, LF_E_MEM, "out of memory for a saved state of %llu bytes",
-                       (unsigned long long)bytes);
-    *saved = (struct lf_saved){.at = at, .bytes = bytes, .what = what};
-    saved->page = (uint8_t **)(saved + 1);
-    saved->logits = (float *)(saved->page + (what & LF_SAVE_STATE ? pages_before(m, at) : 0));
-    saved->copied = (uint8_t *)(saved->logits + (what & LF_SAVE_LOGITS ? m->info.vocab : 0));
-    m->saved_bytes += bytes;
+                       (unsigned long long)block_bytes(m, at, what));
+    m->saved_bytes += saved->bytes;
     if (what & LF_SAVE_LOGITS)
         memcpy(saved->logits, state->last, m->info.vocab * sizeof *saved->logits);
     if (what & LF_SAVE_STATE) {
@@ -253,7 +258,7 @@ void lf_model_drop(struct lf_target *target, struct lf_saved *saved) {
     struct lf_v41 *m = model_of(target);
     if (!saved)
         return;
-    uint64_t pages = saved->what & LF_SAVE_STATE ? pages_before(m, saved->at) : 0;
+    uint64_t pages = saved->what & LF_SAVE_STATE ? lf_saved_pages(m, saved->at) : 0;
     for (uint64_t i = 0; i < pages; i++)
         lf_page_unhold(saved->page[i], &m->saved_bytes);
     m->saved_bytes -= saved->bytes;

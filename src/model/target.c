@@ -279,7 +279,9 @@ const struct lf_target_ops lf_model_target_ops = {
     .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
     .grow = grow, .reset = reset, .digest = digest, .save_bytes = lf_model_save_bytes,
     .save_need = lf_model_save_need, .saved_total = lf_model_saved_total, .save = lf_model_save,
-    .restore = lf_model_restore, .drop = lf_model_drop, .close = lf_model_close,
+    .restore = lf_model_restore, .drop = lf_model_drop, .file_bytes = lf_model_file_bytes,
+    .write = lf_model_saved_write, .read = lf_model_saved_read, .adopt = lf_model_adopt,
+    .close = lf_model_close,
 };
 
 const float *lf_model_logits(struct lf_target *target, uint32_t slot, uint32_t row) {

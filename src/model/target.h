@@ -45,6 +45,11 @@ struct lf_saved;
 // LF_SAVE_PAGES, in save_bytes alone: the part of LF_SAVE_STATE that longer saves share.
 enum { LF_SAVE_STATE = 1, LF_SAVE_LOGITS = 2, LF_SAVE_PAGES = 4 };
 
+// Where the file form of a saved state goes, and where it comes from: all of len or a failure.
+typedef enum lf_status lf_bytes_out(void *ctx, const void *bytes, uint64_t len,
+                                    struct lf_error *err);
+typedef enum lf_status lf_bytes_in(void *ctx, void *bytes, uint64_t len, struct lf_error *err);
+
 // One prompt chunk of one slot.
 struct lf_chunk {
     uint32_t slot;
@@ -95,6 +100,16 @@ struct lf_target_ops {
     enum lf_status (*restore)(struct lf_target *t, uint32_t slot, const struct lf_saved *saved,
                               struct lf_error *err);
     void (*drop)(struct lf_target *t, struct lf_saved *saved);
+    // The file form of a saved state; these three on any thread, for at within the context.
+    uint64_t (*file_bytes)(struct lf_target *t, uint64_t at, uint32_t what);
+    // While nobody drops saved.
+    enum lf_status (*write)(struct lf_target *t, const struct lf_saved *saved, lf_bytes_out *out,
+                            void *ctx, struct lf_error *err);
+    // Bytes nobody vouches for. Takes save_bytes(at, what), outside saved_total until adopted.
+    enum lf_status (*read)(struct lf_target *t, uint64_t at, uint32_t what, lf_bytes_in *in,
+                           void *ctx, struct lf_saved **saved, struct lf_error *err);
+    // From here on a state that was read is one that was saved.
+    void (*adopt)(struct lf_target *t, struct lf_saved *saved);
     void (*close)(struct lf_target *t);
 };
 

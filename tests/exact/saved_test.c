@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/buffer.h"
 #include "exact.h"
 
 enum { SLOTS = 3, MORE = 45, FAR = 300 };
@@ -261,6 +262,142 @@ static void bytes_are_exact_and_shared_pages_count_once(void **state) {
     assert_int_equal(ops->saved_total(target), 0);
 }
 
+// A file in memory: where a write went, and how far a read came.
+struct file {
+    struct lf_buffer bytes;
+    uint64_t at;
+};
+
+static enum lf_status file_out(void *ctx, const void *bytes, uint64_t len, struct lf_error *err) {
+    struct file *file = ctx;
+    (void)err;
+    lf_buffer_add(&file->bytes, bytes, len);
+    assert_false(file->bytes.failed);
+    return LF_OK;
+}
+
+static enum lf_status file_in(void *ctx, void *bytes, uint64_t len, struct lf_error *err) {
+    struct file *file = ctx;
+    if (len > file->bytes.len - file->at)
+        return lf_fail(err, LF_E_FORMAT, "the file is cut");
+    memcpy(bytes, file->bytes.data + file->at, len);
+    file->at += len;
+    return LF_OK;
+}
+
+static struct file written(const struct lf_saved *saved, uint64_t at, uint32_t what) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct file file = {0};
+    lf_exact_must(ops->write(target, saved, file_out, &file, &err), &err);
+    assert_int_equal(file.bytes.len, ops->file_bytes(target, at, what));
+    return file;
+}
+
+// The state comes back from its bytes alone, at exactly the bytes that a save takes.
+static struct lf_saved *read_back(struct file *file, uint64_t at, uint32_t what) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_saved *saved;
+    uint64_t before = ops->saved_total(target);
+    file->at = 0;
+    lf_exact_must(ops->read(target, at, what, file_in, file, &saved, &err), &err);
+    assert_int_equal(file->at, file->bytes.len);
+    assert_int_equal(ops->saved_total(target), before);
+    ops->adopt(target, saved);
+    assert_int_equal(ops->saved_total(target) - before, ops->save_bytes(target, at, what));
+    return saved;
+}
+
+// engine.md C-18
+static void a_state_that_was_written_and_read_has_the_same_bits(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < LENGTHS; i++) {
+        uint32_t at = lengths[i], to = at + MORE, parts[] = {LF_SAVE_STATE, LF_SAVE_LOGITS};
+        uint8_t before[32], after[32];
+        struct file file[2];
+        static struct lf_outcome want, got;
+        fresh(0, exact.ids, at, NULL, 0);
+        lf_outcome_read(target, 0, &want);
+        read_digest(0, before);
+        for (int p = 0; p < 2; p++) {
+            struct lf_saved *saved = save(0, at, parts[p]);
+            file[p] = written(saved, at, parts[p]);
+            ops->drop(target, saved);
+        }
+        fresh(0, exact.ids + FAR, at + 9, NULL, 0);
+        for (int p = 0; p < 2; p++) {
+            struct lf_saved *saved = read_back(&file[p], at, parts[p]);
+            restore(1, saved);
+            ops->drop(target, saved);
+            lf_buffer_free(&file[p].bytes);
+        }
+        read_digest(1, after);
+        assert_memory_equal(before, after, sizeof before);
+        lf_outcome_read(target, 1, &got);
+        lf_outcome_same("logits read back", &got, &want);
+        go_on(1, exact.ids, at, to, 11);
+        same_as_fresh("rows after a state read back", 1, exact.ids, to);
+    }
+}
+
+// engine.md C-20: what no save writes is refused, and nothing is left of it
+static void bytes_that_no_save_wrote_are_refused(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_saved *saved;
+    enum { AT = 300 };
+    (void)state;
+    fresh(0, exact.ids, AT, NULL, 0);
+    struct lf_saved *whole = save(0, AT, LF_SAVE_STATE);
+    struct file file = written(whole, AT, LF_SAVE_STATE);
+    ops->drop(target, whole);
+    size_t len = file.bytes.len;
+    for (size_t cut = 0; cut < len; cut += cut < 3000 || cut + 3000 > len ? 1 : 977) {
+        err = (struct lf_error)LF_ERROR_INIT;
+        file.at = 0;
+        file.bytes.len = cut;
+        assert_int_equal(ops->read(target, AT, LF_SAVE_STATE, file_in, &file, &saved, &err),
+                         LF_E_FORMAT);
+        assert_null(saved);
+    }
+    file.bytes.len = len;
+    static const struct {
+        uint64_t from_end; // 0: the first byte
+        uint8_t byte;
+    } wrong[] = {{0, 0xFF}, {1, 0x7F}};
+    for (int i = 0; i < 2; i++) {
+        char *byte = file.bytes.data + (wrong[i].from_end ? len - wrong[i].from_end : 2);
+        char good = *byte;
+        *byte = (char)wrong[i].byte;
+        err = (struct lf_error)LF_ERROR_INIT;
+        file.at = 0;
+        assert_int_equal(ops->read(target, AT, LF_SAVE_STATE, file_in, &file, &saved, &err),
+                         LF_E_FORMAT);
+        *byte = good;
+    }
+    static const uint64_t lengths_refused[] = {0, LF_EXACT_CONTEXT + 1, UINT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        err = (struct lf_error)LF_ERROR_INIT;
+        assert_int_equal(ops->read(target, lengths_refused[i], LF_SAVE_STATE, file_in, &file,
+                                   &saved, &err), LF_E_POS);
+    }
+    lf_buffer_free(&file.bytes);
+}
+
+// engine.md C-3, C-19: a state with draft rings is none of a server without
+static void the_fingerprint_tells_whether_states_hold_a_drafter(void **state) {
+    char with[20], again[20], without[20];
+    (void)state;
+    struct lf_model_options plain = {.no_drafts = true};
+    struct lf_target *other = lf_exact_target(&exact, &plain);
+    struct lf_target *same = lf_exact_target(&exact, &(struct lf_model_options){.threads = 1});
+    lf_model_fingerprint(target, with);
+    lf_model_fingerprint(same, again);
+    lf_model_fingerprint(other, without);
+    assert_string_equal(with, again);
+    assert_string_not_equal(with, without);
+    other->ops->close(other);
+    same->ops->close(same);
+}
+
 static void refuses(uint32_t slot, uint64_t at, uint32_t what, enum lf_status status) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_saved *saved;
@@ -314,6 +451,9 @@ int main(void) {
         TEST(two_slots_resume_one_state_and_part_without_touching_it),
         TEST(bytes_are_exact_and_shared_pages_count_once),
         TEST(a_state_is_saved_only_where_it_is_complete),
+        TEST(a_state_that_was_written_and_read_has_the_same_bits),
+        TEST(bytes_that_no_save_wrote_are_refused),
+        TEST(the_fingerprint_tells_whether_states_hold_a_drafter),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -200,6 +200,51 @@ static void drop(struct lf_target *t, struct lf_saved *saved) {
     free(saved);
 }
 
+// The file form: the tokens, whatever is saved; pages and sizes follow from their number.
+static uint64_t file_bytes(struct lf_target *t, uint64_t at, uint32_t what) {
+    (void)t;
+    (void)what;
+    return at * sizeof(uint32_t);
+}
+
+static enum lf_status write_saved(struct lf_target *t, const struct lf_saved *saved,
+                                  lf_bytes_out *out, void *ctx, struct lf_error *err) {
+    (void)t;
+    return out(ctx, saved->token, saved->at * sizeof *saved->token, err);
+}
+
+static enum lf_status read_saved(struct lf_target *t, uint64_t at, uint32_t what, lf_bytes_in *in,
+                                 void *ctx, struct lf_saved **out, struct lf_error *err) {
+    uint64_t pages = what & LF_SAVE_STATE ? at / PAGE_ROWS : 0;
+    *out = NULL;
+    if (!at || at > saver_of(t)->context)
+        return lf_fail(err, LF_E_POS, "a saved state of %llu rows", (unsigned long long)at);
+    uint32_t *token = calloc(at, sizeof *token);
+    LF_ASSERT(token);
+    if (in(ctx, token, at * sizeof *token, err) != LF_OK) {
+        free(token);
+        return err->status;
+    }
+    struct lf_saved *saved = calloc(1, sizeof *saved);
+    LF_ASSERT(saved);
+    *saved = (struct lf_saved){.at = at, .what = what, .bytes = own_bytes(at, what),
+                               .token = token, .page = calloc(pages + 1, sizeof *saved->page)};
+    LF_ASSERT(saved->page);
+    for (uint64_t i = 0; i < pages; i++) {
+        saved->page[i] = calloc(1, sizeof *saved->page[i]);
+        LF_ASSERT(saved->page[i]);
+        saved->page[i]->held = 1;
+    }
+    *out = saved;
+    return LF_OK;
+}
+
+static void adopt(struct lf_target *t, struct lf_saved *saved) {
+    struct lf_fake_saves *saves = &saver_of(t)->saves;
+    saves->total_bytes += save_bytes(t, saved->at, saved->what);
+    LF_ASSERT(!saves->cap_bytes || saves->total_bytes <= saves->cap_bytes);
+}
+
 static void close_saver(struct lf_target *t) {
     struct saver *f = saver_of(t);
     struct lf_error err = LF_ERROR_INIT;
@@ -216,7 +261,9 @@ struct lf_target *lf_fake_saver_open(uint32_t slots, uint64_t context) {
     static const struct lf_target_ops ops = {
         .prefill = prefill, .draw_last = draw_last, .reset = reset, .digest = digest,
         .save_bytes = save_bytes, .save_need = save_need, .saved_total = saved_total,
-        .save = save, .restore = restore, .drop = drop, .close = close_saver,
+        .save = save, .restore = restore, .drop = drop,
+        .file_bytes = file_bytes, .write = write_saved, .read = read_saved, .adopt = adopt,
+        .close = close_saver,
     };
     struct saver *f = calloc(1, sizeof *f);
     LF_ASSERT(f);

@@ -303,6 +303,44 @@ static void drop(struct lf_target *t, struct lf_saved *saved) {
     free(saved);
 }
 
+// The file form: the prompt's length, then the cells; of logits alone too, as restore checks them.
+static uint64_t file_bytes(struct lf_target *t, uint64_t at, uint32_t what) {
+    (void)t;
+    (void)what;
+    return sizeof(uint64_t) + at * sizeof(struct fake_cell);
+}
+
+static enum lf_status write_saved(struct lf_target *t, const struct lf_saved *saved,
+                                  lf_bytes_out *out, void *ctx, struct lf_error *err) {
+    (void)t;
+    LF_TRY(out(ctx, &saved->prompt, sizeof saved->prompt, err));
+    return out(ctx, saved->cell, saved->at * sizeof *saved->cell, err);
+}
+
+static enum lf_status read_saved(struct lf_target *t, uint64_t at, uint32_t what, lf_bytes_in *in,
+                                 void *ctx, struct lf_saved **out, struct lf_error *err) {
+    *out = NULL;
+    if (!at || at > fake_of(t)->info.context)
+        return lf_fail(err, LF_E_POS, "a saved state of %llu rows", (unsigned long long)at);
+    struct lf_saved *saved = calloc(1, sizeof *saved);
+    LF_ASSERT(saved);
+    *saved = (struct lf_saved){.cell = calloc(at, sizeof *saved->cell), .at = at, .what = what,
+                               .bytes = save_bytes(t, at, what)};
+    LF_ASSERT(saved->cell);
+    if (in(ctx, &saved->prompt, sizeof saved->prompt, err) == LF_OK &&
+        in(ctx, saved->cell, at * sizeof *saved->cell, err) == LF_OK) {
+        *out = saved;
+        return LF_OK;
+    }
+    free(saved->cell);
+    free(saved);
+    return err->status;
+}
+
+static void adopt(struct lf_target *t, struct lf_saved *saved) {
+    fake_of(t)->saved_bytes += saved->bytes;
+}
+
 static enum lf_status ingest(struct lf_target *t, const uint32_t *slot, uint32_t n,
                              struct lf_error *err) {
     struct fake *f = fake_of(t);
@@ -365,7 +403,8 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
         .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
         .grow = grow, .reset = reset, .digest = digest, .save_bytes = save_bytes,
         .save_need = save_need, .saved_total = saved_total, .save = save,
-        .restore = restore, .drop = drop, .close = close_fake,
+        .restore = restore, .drop = drop, .file_bytes = file_bytes, .write = write_saved,
+        .read = read_saved, .adopt = adopt, .close = close_fake,
     };
     static const struct lf_drafter_ops drafter = {.ingest = ingest, .propose = propose};
     struct fake *f = calloc(1, sizeof *f);
