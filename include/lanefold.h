@@ -63,7 +63,7 @@ enum { LF_LOGPROBS_MAX = 20 };
 
 // Log-probabilities of one drawn row at temperature 1, before any filter (engine.md S-20).
 struct lf_logprob_row {
-    float drawn; // of the drawn token
+    float drawn; // of the token; NaN: a forced one that is no alternative (S-21)
     uint32_t n;  // alternatives, best first in the order of S-4
     uint32_t id[LF_LOGPROBS_MAX];
     float value[LF_LOGPROBS_MAX];
@@ -82,6 +82,12 @@ enum lf_done {
 
 // Asked after each committed token, on the engine thread: nonzero ends the reply after this token.
 typedef int lf_stop_fn(void *ctx, uint32_t id);
+
+#define LF_PATH_FREE UINT32_MAX // the draw decides
+
+// The id that must follow n ids of the reply, by these alone, or LF_PATH_FREE (L-6, S-19).
+typedef uint32_t lf_path_fn(void *ctx, const uint32_t *reply, uint32_t n, const uint32_t *draft,
+                            uint32_t n_drafts); // n_drafts above 0: a guess that fills a window
 
 struct lf_stats {
     uint32_t prompt_tokens, completion_tokens, cached_tokens;
@@ -113,6 +119,8 @@ struct lf_request {
     uint32_t n_eos;
     lf_stop_fn *stop; // or NULL
     void *stop_ctx;
+    lf_path_fn *path; // asked for each token after stop was told those before it, or NULL
+    void *path_ctx;
     bool background;
     bool no_drafts;        // windows of one row
     bool no_cache;         // neither read nor write the prompt cache

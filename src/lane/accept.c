@@ -59,13 +59,17 @@ static bool commit(struct lf_stream *s, uint32_t id, uint32_t *fresh) {
     return true;
 }
 
-uint32_t lf_accept_tokens(struct lf_stream *s, const uint32_t *token, uint32_t n,
-                          uint32_t *fresh) {
-    uint32_t committed = 0;
+uint32_t lf_accept_window(struct lf_stream *s, const uint32_t *draft, uint32_t n, uint32_t *drawn,
+                          struct lf_logprob_row *rows, uint32_t *fresh) {
+    uint32_t i = 0;
     *fresh = 0;
-    while (committed < n && !s->done && commit(s, token[committed], fresh))
-        committed++;
-    return committed;
+    do {
+        lf_path_force(s, &drawn[i], rows ? &rows[i] : NULL);
+        if (!commit(s, drawn[i], fresh))
+            return i;
+        i++;
+    } while (i <= n && !s->done && draft[i - 1] == drawn[i - 1]);
+    return i;
 }
 
 void lf_accept_deliver(struct lf_engine *e, struct lf_stream *s, uint32_t fresh,

@@ -46,7 +46,7 @@ static void chain_copy(struct lf_stream *s, uint32_t room, struct lf_chain *c) {
 }
 
 static void chain_draft(const struct lf_draft *d, uint32_t room, struct lf_chain *c) {
-    c->source = LF_SOURCE_DRAFTER;
+    *c = (struct lf_chain){.source = LF_SOURCE_DRAFTER};
     c->n = d->n < room ? d->n : room;
     for (uint32_t j = 0; j < c->n; j++) {
         c->tok[j] = d->tok[j];
@@ -78,7 +78,7 @@ static uint32_t gather(struct lf_engine *e, struct lf_round *r, struct lf_draft_
     for (uint32_t i = 0; i < r->n; i++) {
         struct lf_stream *s = r->stream[i];
         uint32_t room = room_of(e, s);
-        r->chain[i].n = 0;
+        r->chain[i] = (struct lf_chain){0};
         r->depth[i] = 0;
         r->passed[i] = false;
         if (!drafts(e, s))
@@ -88,7 +88,7 @@ static uint32_t gather(struct lf_engine *e, struct lf_round *r, struct lf_draft_
             chain_replay(s, room, &r->chain[i]);
         } else if (room && (e->options.draft_depth || lf_loss_allows(&s->loss))) {
             chain_copy(s, room, &r->chain[i]);
-            if (e->target->drafter) {
+            if (e->target->drafter && !lf_path_due(s)) {
                 r->passed[i] = true;
                 asked[n] = i;
                 ask[n++] = (struct lf_draft_ask){.slot = s->slot, .pending = s->pending,
@@ -118,6 +118,17 @@ static uint32_t bucket_of(const struct lf_round *r) {
     return lf_cost_bucket(longest);
 }
 
+// Forced ids join the chains that were chosen; a stream that rests has one of these alone.
+static void force(struct lf_engine *e, struct lf_round *r) {
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct lf_stream *s = r->stream[i];
+        if (!s->request.path || !drafts(e, s))
+            continue;
+        lf_path_chain(s, room_of(e, s), &r->chain[i]);
+        lf_calibration_apply(&s->calibration, &r->chain[i]);
+    }
+}
+
 enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct lf_error *err) {
     struct lf_draft_ask ask[LF_ROUND_ROWS];
     struct lf_draft draft[LF_ROUND_ROWS];
@@ -139,6 +150,7 @@ enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct 
         if (total(&chain) >= total(&r->chain[asked[i]]))
             r->chain[asked[i]] = chain;
     }
+    force(e, r);
     if (e->options.draft_depth) {
         fix_depths(e, r, limit);
     } else if (e->cost.measured) {

@@ -236,6 +236,7 @@ enum lf_status lf_engine_submit(struct lf_engine *e, uint64_t id, const struct l
     s->request = *request;
     s->sink = *sink;
     s->ctx = ctx;
+    s->vocab = e->info->vocab;
     s->window_limit = request->max_tokens > room;
     s->limit = s->window_limit ? (uint32_t)room : request->max_tokens;
     s->submitted = lf_engine_now(e);

@@ -15,7 +15,7 @@ void lf_calibration_apply(const struct lf_calibration *c, struct lf_chain *chain
         double kept = c->kept[chain->source][j] + prior_weight;
         double expected = c->expected[chain->source][j] + prior_weight;
         double factor = fmin(fmax(kept / expected, 0.2), 3);
-        gain *= fmin(chain->raw[j] * factor, chance_max);
+        gain *= chain->forced[j] ? 1 : fmin(chain->raw[j] * factor, chance_max);
         chain->gain[j] = gain;
     }
 }
@@ -24,6 +24,8 @@ void lf_calibration_learn(struct lf_calibration *c, const struct lf_chain *chain
                           uint32_t verified, uint32_t accepted) {
     // A draft after the first wrong one says nothing about its own chance.
     for (uint32_t j = 0; j < verified && j <= accepted; j++) {
+        if (chain->forced[j])
+            continue;
         double *kept = &c->kept[chain->source][j], *expected = &c->expected[chain->source][j];
         *kept = *kept * decay + (j < accepted);
         *expected = *expected * decay + chain->raw[j];

@@ -20,6 +20,7 @@ struct lf_chain {
     uint32_t tok[LF_DRAFTS_MAX];
     double raw[LF_DRAFTS_MAX];  // chances as the source says
     double gain[LF_DRAFTS_MAX]; // g_j: calibrated chances multiplied up
+    bool forced[LF_DRAFTS_MAX]; // no draft: a token that the request's path asks for (L-6)
 };
 
 struct lf_choice_input {

@@ -80,7 +80,7 @@ static void begin_reply(struct lf_engine *e, struct lf_stream *s) {
         lf_engine_launch_failed(e, &s, 1, &err);
         return;
     }
-    lf_accept_tokens(s, &drawn, 1, &fresh);
+    lf_accept_window(s, NULL, 0, &drawn, window.logprobs, &fresh);
     lf_accept_deliver(e, s, fresh, window.logprobs);
     if (!s->done && lf_drafts_ingest(e, &s, 1, &err) != LF_OK)
         lf_engine_launch_failed(e, &s, 1, &err);

@@ -78,10 +78,11 @@ static void fill_windows(struct lf_round *r) {
 static void accept(struct lf_round *r) {
     uint32_t at = 0;
     for (uint32_t i = 0; i < r->n; i++) {
-        uint32_t drafts = r->depth[i];
-        r->accepted[i] = lf_accept_count(r->tok + at + 1, drafts, r->drawn + at);
-        uint32_t n = lf_accept_tokens(r->stream[i], r->drawn + at, r->accepted[i] + 1,
+        uint32_t drafts = r->depth[i], *drawn = r->drawn + at;
+        const uint32_t *draft = r->tok + at + 1;
+        uint32_t n = lf_accept_window(r->stream[i], draft, drafts, drawn, r->window[i].logprobs,
                                       &r->fresh[i]);
+        r->accepted[i] = lf_accept_count(draft, drafts, drawn);
         // A stream that failed at its first row keeps that row: a keep is never empty (L-20).
         r->kept[i] = n ? n : 1;
         at += 1 + drafts;

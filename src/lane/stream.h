@@ -30,6 +30,7 @@ struct lf_stream {
     uint64_t reserved; // positions with storage
     bool paused;       // no storage for its next rows (L-43)
     bool told_admitted, told_prefilled;
+    uint32_t vocab;    // ids that a path may force are below it
     uint32_t limit;    // reply tokens at most
     bool window_limit; // the context, not max_tokens, set the limit
     struct lf_cache_pass pass; // boundaries of its prompt, and what the cache keeps of it
@@ -122,12 +123,23 @@ LF_CHECKED enum lf_status lf_stream_reserve(struct lf_engine *engine, struct lf_
 
 // Drafts that equal the draws before them, from the first on (L-4).
 uint32_t lf_accept_count(const uint32_t *draft, uint32_t n, const uint32_t *drawn);
-// Commits tokens in order until a stop condition cuts (L-5); fresh: those new to the client.
-uint32_t lf_accept_tokens(struct lf_stream *stream, const uint32_t *token, uint32_t n,
-                          uint32_t *fresh);
+// Commits draws, or forced ids in their place (L-6), while drafts agree and nothing stops (L-5).
+uint32_t lf_accept_window(struct lf_stream *stream, const uint32_t *draft, uint32_t n,
+                          uint32_t *drawn, // [n + 1], forced ids are put in
+                          struct lf_logprob_row *rows, // of the draws, or NULL
+                          uint32_t *fresh); // tokens that are new to the client
 // Hands the newest fresh tokens to the sink; rows: of these tokens, or NULL.
 void lf_accept_deliver(struct lf_engine *engine, struct lf_stream *stream, uint32_t fresh,
                        const struct lf_logprob_row *rows);
+
+// path.c
+
+// Puts the id that the path asks for next in the place of a draw, and its value in the row (S-21).
+void lf_path_force(struct lf_stream *stream, uint32_t *drawn, struct lf_logprob_row *row);
+// Whether the very next token is forced: a draft of it would be for nothing.
+bool lf_path_due(const struct lf_stream *stream);
+// Puts forced ids into a chain of drafts, and after it as far as room goes.
+void lf_path_chain(const struct lf_stream *stream, uint32_t room, struct lf_chain *chain);
 
 // prompt.c: at most one chunk launch; false: none was due.
 bool lf_prompt_round(struct lf_engine *engine);

@@ -1,5 +1,6 @@
 #include "kit.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static void on_admitted(void *ctx, uint64_t id) {
@@ -20,6 +21,17 @@ static void on_prefilled(void *ctx, uint64_t id, uint32_t cached) {
     pthread_mutex_unlock(&h->lock);
 }
 
+// A drawn token's row says its position; a forced one's what its alternatives say of it (S-21).
+static bool row_wrong(const struct lf_logprob_row *row, uint32_t id, uint64_t position) {
+    float value = NAN;
+    if (row->id[0] == id)
+        return row->drawn != -(float)position;
+    for (uint32_t i = 0; i < row->n; i++)
+        if (row->id[i] == id)
+            value = row->value[i];
+    return isnan(value) ? !isnan(row->drawn) : row->drawn != value;
+}
+
 static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
                       const struct lf_logprob_row *rows) {
     struct heard *h = ctx;
@@ -27,7 +39,7 @@ static void on_tokens(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
     pthread_mutex_lock(&h->lock);
     for (uint32_t i = 0; rows && i < n; i++) {
         uint64_t position = h->prompt_len + h->ids.len + i;
-        h->logprobs_wrong |= rows[i].drawn != -(float)position || rows[i].id[0] != token[i];
+        h->logprobs_wrong |= row_wrong(&rows[i], token[i], position);
     }
     if (!h->ids.len)
         h->first_at = h->kit ? lf_fake_clock(h->kit->target) : 0;

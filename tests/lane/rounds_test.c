@@ -37,7 +37,7 @@ static void is_every_keep_length_reached(void **state) {
             assert_int_equal(lf_accept_count(draft, k, drawn), a);
             struct lf_stream s;
             stream_init(&s, 1000);
-            assert_int_equal(lf_accept_tokens(&s, drawn, a + 1, &fresh), a + 1);
+            assert_int_equal(lf_accept_window(&s, draft, k, drawn, NULL, &fresh), a + 1);
             assert_int_equal(fresh, a + 1);
             assert_int_equal(s.pending, drawn[a]);
             assert_false(s.done);
@@ -64,7 +64,7 @@ static void do_stop_conditions_cut_at_each_index(void **state) {
                 static const enum lf_done why[] = {LF_DONE_EOS, LF_DONE_STOP_STRING, LF_DONE_LENGTH,
                                                    LF_DONE_FAILED};
                 uint32_t kept = kind == 3 ? at : at + 1;
-                assert_int_equal(lf_accept_tokens(&s, drawn, n, &fresh), kept);
+                assert_int_equal(lf_accept_window(&s, drawn, n - 1, drawn, NULL, &fresh), kept);
                 assert_int_equal(s.reply.len, kept);
                 assert_int_equal(stopper.calls, kept); // no token past the cut was ever shown
                 assert_true(s.done);
@@ -85,11 +85,11 @@ static void are_replayed_tokens_compared_and_not_shown(void **state) {
         stream_init(&s, 1000);
         s.request.stop = stop_at;
         s.request.stop_ctx = &stopper;
-        lf_accept_tokens(&s, first, 4, &fresh);
+        lf_accept_window(&s, first, 3, first, NULL, &fresh);
         s.produced = 0;
         if (differs < 4)
             again[differs] = 99;
-        uint32_t n = lf_accept_tokens(&s, again, 6, &fresh);
+        uint32_t n = lf_accept_window(&s, again, 5, again, NULL, &fresh);
         assert_int_equal(n, differs < 4 ? differs : 6);
         assert_int_equal(fresh, differs < 4 ? 0 : 2);
         assert_int_equal(stopper.calls, 4 + fresh);
