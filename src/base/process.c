@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "base/file.h"
 
 enum { FILE_BYTES_MAX = 1 << 16 };
@@ -37,4 +39,12 @@ void lf_process_memory_read(struct lf_process_memory *out) {
             .anonymous = kib(text.data, "RssAnon:"), .mapped = kib(text.data, "RssFile:"),
         };
     lf_buffer_free(&text);
+}
+
+void lf_memory_give_back(void *memory, size_t bytes) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)memory;
+    uintptr_t first = (at + page - 1) & ~(page - 1), end = (at + bytes) & ~(page - 1);
+    // Refused only where pages are locked: then they stay.
+    if (end > first)
+        (void)madvise((void *)first, end - first, MADV_DONTNEED);
 }

@@ -1,6 +1,7 @@
 // What the kernel tells of memory: files of `name: number` lines, and this process's own figures.
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // The number that follows name at the start of a line.
@@ -12,3 +13,5 @@ struct lf_process_memory {
     uint64_t anonymous, mapped; // of resident: allocations, pages of files
 };
 void lf_process_memory_read(struct lf_process_memory *out);
+// Returns the whole pages inside memory to the system; it stays the caller's and reads as zeros.
+void lf_memory_give_back(void *memory, size_t bytes);

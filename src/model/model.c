@@ -82,7 +82,7 @@ void lf_model_memory_read(struct lf_target *target, struct lf_model_memory *out)
     uint64_t pages = atomic_load(&m->kv_pages);
     *out = (struct lf_model_memory){
         .weights = m->weights_taken, .work = m->work_taken, .scratch = lf_pool_bytes(m->pool),
-        .kv_pages = pages,
+        .kv_pages = pages, .kv_pages_used = atomic_load(&m->kv_pages_used),
         .kv_bytes = pages * (lf_page_bytes(m->shape.entry_bytes) +
                              lf_page_bytes(m->shape.key_bytes)),
     };
@@ -93,9 +93,13 @@ void lf_model_memory_read(struct lf_target *target, struct lf_model_memory *out)
 }
 
 void lf_model_tell_pages(struct lf_v41 *m, uint32_t slot) {
-    uint64_t held = lf_state_pages_held(&m->state[slot], &m->shape);
-    atomic_fetch_add(&m->kv_pages, held - m->state[slot].pages_told);
-    m->state[slot].pages_told = held;
+    struct lf_state *s = &m->state[slot];
+    uint64_t grown = lf_state_pages(&m->shape, s->grown);
+    uint64_t used = lf_state_pages(&m->shape, s->length);
+    atomic_fetch_add(&m->kv_pages, grown - s->pages_told);
+    atomic_fetch_add(&m->kv_pages_used, used - s->used_told);
+    s->pages_told = grown;
+    s->used_told = used;
 }
 
 // The drafter takes part where the checkpoint has one: weights, rings, taps and its own buffers.

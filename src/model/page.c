@@ -39,10 +39,6 @@ void lf_page_release(uint8_t *page) {
         free(head);
 }
 
-bool lf_page_shared(const uint8_t *page) {
-    return head_of(page)->references > 1;
-}
-
 void lf_page_hold(uint8_t *page, uint64_t *total) {
     struct head *head = head_of(page);
     lf_page_share(page);

@@ -9,7 +9,6 @@ uint8_t *lf_page_new(uint64_t row_bytes);
 uint64_t lf_page_bytes(uint64_t row_bytes);
 void lf_page_share(uint8_t *page);
 void lf_page_release(uint8_t *page); // NULL is ignored
-bool lf_page_shared(const uint8_t *page);
 // References of saved states: *total counts the bytes of every page that has one, once.
 void lf_page_hold(uint8_t *page, uint64_t *total);
 void lf_page_unhold(uint8_t *page, uint64_t *total);

@@ -94,9 +94,16 @@ enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape
     return LF_OK;
 }
 
-static void paged_free(struct lf_paged *paged, uint32_t pages) {
-    for (uint32_t i = 0; paged->page && i < pages; i++)
+// Lets all pages go; a list has no holes.
+static void pages_release(struct lf_paged *paged, uint32_t pages) {
+    for (uint32_t i = 0; paged->page && i < pages && paged->page[i]; i++) {
         lf_page_release(paged->page[i]);
+        paged->page[i] = NULL;
+    }
+}
+
+static void paged_free(struct lf_paged *paged, uint32_t pages) {
+    pages_release(paged, pages);
     free(paged->page);
 }
 
@@ -183,14 +190,6 @@ uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t position
            (lf_page_bytes(shape->entry_bytes) + lf_page_bytes(shape->key_bytes));
 }
 
-uint64_t lf_state_pages_held(const struct lf_state *state, const struct lf_state_shape *shape) {
-    uint64_t pages = 0;
-    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
-        for (uint32_t i = 0; i < shape->pages_max; i++)
-            pages += state->entry[s].page[i] != NULL;
-    return pages;
-}
-
 uint64_t lf_state_position_bytes(const struct lf_state_shape *shape) {
     uint64_t halves = 0;
     for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
@@ -198,24 +197,12 @@ uint64_t lf_state_position_bytes(const struct lf_state_shape *shape) {
     return halves * (shape->entry_bytes + shape->key_bytes) / 2;
 }
 
-// Lets shared pages go; true when there were any. They are the first ones of a list.
-static bool shared_free(struct lf_paged *paged, uint32_t pages) {
-    uint32_t n = 0;
-    for (; n < pages && paged->page[n] && lf_page_shared(paged->page[n]); n++) {
-        lf_page_release(paged->page[n]);
-        paged->page[n] = NULL;
-    }
-    return n > 0;
-}
-
 void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape) {
     for (uint32_t s = 0; s < shape->t->n_kv_sources; s++) {
-        bool entries = shared_free(&state->entry[s], shape->pages_max);
-        bool keys = shared_free(&state->key[s], shape->pages_max);
-        // Holes at the start of a list leave no storage; grow fills them.
-        if (entries || keys)
-            state->grown = 0;
+        pages_release(&state->entry[s], shape->pages_max);
+        pages_release(&state->key[s], shape->pages_max);
     }
+    state->grown = 0;
     state->length = 0;
     state->complete = true;
     state->logits_ready = false;

@@ -23,7 +23,7 @@ struct lf_state_shape {
 
 struct lf_state {
     uint64_t bounded_bytes, history_bytes; // allocated at open
-    uint64_t pages_told; // pages held when the model's total was last brought up to date
+    uint64_t pages_told, used_told; // pages grown and used when the totals were last told
     uint64_t length;       // committed rows
     uint64_t grown;        // positions that storage exists for
     bool complete;         // the state at length may be verified from, drawn from or saved
@@ -59,9 +59,7 @@ uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t position
 // Pages of all sources for positions; KV bytes of one position when pages are full.
 uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions);
 uint64_t lf_state_position_bytes(const struct lf_state_shape *shape);
-// Pages that the slot holds, shared ones too.
-uint64_t lf_state_pages_held(const struct lf_state *state, const struct lf_state_shape *shape);
-// Length 0; pages that saved states share go, and grown falls to what is left.
+// Length 0, and every page goes back (M-8).
 void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape);
 // SHA-256 over what rows from length on can read, in a fixed order (engine.md 9.3).
 void lf_state_digest(const struct lf_state *state, const struct lf_state_shape *shape,

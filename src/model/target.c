@@ -83,6 +83,7 @@ static void commit_prefill(struct lf_v41 *m, const struct lf_chunk *c) {
             s->logits_ready = c->plan[i].logits;
         }
     lf_taps_commit(m, c->slot);
+    lf_model_tell_pages(m, c->slot);
 }
 
 // Copies the logits of each lane's newest wanted row to its slot; work.logits follows row order.
@@ -223,6 +224,7 @@ static enum lf_status keep(struct lf_target *target, const struct lf_window *w,
         s->length += kept[i];
         s->pending_rows = 0;
         s->logits_ready = false;
+        lf_model_tell_pages(m, w[i].slot);
     }
     return LF_OK;
 }
@@ -264,6 +266,28 @@ static enum lf_status reset(struct lf_target *target, uint32_t slot, struct lf_e
     return LF_OK;
 }
 
+static uint64_t grow_bytes(struct lf_target *target, uint64_t positions) {
+    return lf_state_kv_bytes(&model_of(target)->shape, positions);
+}
+
+static uint32_t work_rows(uint32_t rows) {
+    return rows > LF_LAUNCH_ROWS ? rows : LF_LAUNCH_ROWS;
+}
+
+static uint64_t chunk_bytes(struct lf_target *target, uint32_t rows) {
+    const struct lf_v41 *m = model_of(target);
+    uint64_t part[LF_WORK_PARTS], bytes = 0;
+    lf_work_bytes(part, &m->shape, m->info.slots, work_rows(rows), LF_LAUNCH_ROWS);
+    for (int i = 0; i < LF_WORK_PARTS; i++)
+        bytes += part[i];
+    return bytes;
+}
+
+static void chunk_trim(struct lf_target *target, uint32_t rows) {
+    struct lf_v41 *m = model_of(target);
+    lf_work_trim(&m->work, &m->shape, m->info.slots, work_rows(rows));
+}
+
 static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t out[32],
                              struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
@@ -277,7 +301,8 @@ static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t ou
 
 const struct lf_target_ops lf_model_target_ops = {
     .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
-    .grow = grow, .reset = reset, .digest = digest, .save_bytes = lf_model_save_bytes,
+    .grow = grow, .reset = reset, .grow_bytes = grow_bytes, .chunk_bytes = chunk_bytes,
+    .chunk_trim = chunk_trim, .digest = digest, .save_bytes = lf_model_save_bytes,
     .save_need = lf_model_save_need, .saved_total = lf_model_saved_total, .save = lf_model_save,
     .restore = lf_model_restore, .drop = lf_model_drop, .file_bytes = lf_model_file_bytes,
     .write = lf_model_saved_write, .read = lf_model_saved_read, .adopt = lf_model_adopt,
@@ -308,6 +333,7 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
     memcpy(out, m->work.logits, sizeof *out * chunk->rows * m->info.vocab);
     m->state[chunk->slot].length += chunk->rows;
     m->state[chunk->slot].logits_ready = true;
+    lf_model_tell_pages(m, chunk->slot);
     return LF_OK;
 }
 

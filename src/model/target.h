@@ -84,6 +84,12 @@ struct lf_target_ops {
     enum lf_status (*grow)(struct lf_target *t, uint32_t slot, uint64_t positions,
                            struct lf_error *err); // storage for positions, before use
     enum lf_status (*reset)(struct lf_target *t, uint32_t slot, struct lf_error *err); // length 0
+    // Bytes of storage for positions of one slot.
+    uint64_t (*grow_bytes)(struct lf_target *t, uint64_t positions);
+    // Bytes that the workspace has when no chunk has more than rows.
+    uint64_t (*chunk_bytes)(struct lf_target *t, uint32_t rows);
+    // Gives back what only chunks of more rows use. They may still run, and take it again.
+    void (*chunk_trim)(struct lf_target *t, uint32_t rows);
     // Canonical state hash of engine.md 9.3.
     enum lf_status (*digest)(struct lf_target *t, uint32_t slot, uint8_t out[32],
                              struct lf_error *err);

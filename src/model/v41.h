@@ -31,11 +31,11 @@ struct lf_v41 {
     uint8_t **lane_ring;    // [slots], of the layer at hand
     struct lf_work work;
     uint64_t weights_taken, work_taken; // bytes of the arena
-    _Atomic uint64_t kv_pages;          // held by all slots
+    _Atomic uint64_t kv_pages, kv_pages_used; // of all slots
     struct lf_target_info info;
 };
 
-// After the pages of a slot changed: other threads read the total.
+// After the storage or the length of a slot changed: other threads read the totals.
 void lf_model_tell_pages(struct lf_v41 *m, uint32_t slot);
 
 // Rows of a call. Builds work.row and work.span from chunks or windows already checked.

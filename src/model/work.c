@@ -2,10 +2,11 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include "base/process.h"
 #include "kernel/linear/linear.h"
 
-// Score memory: as many rows at once as fit, at least one.
-enum { SCORE_FLOATS = 16 * 1024 * 1024 };
+// Score memory: as many rows at once as fit, at least one; more than so many gain nothing.
+enum { SCORE_FLOATS = 16 * 1024 * 1024, SCORE_ROWS_MAX = 256 };
 // Context rows of the drafter made at once.
 enum { FILL_ROWS = 128 };
 
@@ -14,16 +15,20 @@ struct taker {
     struct lf_arena *arena; // NULL: count
     enum lf_work_part part;
     uint64_t bytes[LF_WORK_PARTS];
+    struct lf_work_buffer buffer[LF_WORK_BUFFERS];
+    uint32_t n_buffers;
     bool failed;
 };
 
 static void *take(struct taker *taker, size_t count, size_t bytes_each) {
-    taker->bytes[taker->part] += lf_arena_rounded(count * bytes_each);
-    if (!taker->arena)
-        return NULL;
-    void *memory = lf_arena_alloc(taker->arena, count, bytes_each);
-    taker->failed = taker->failed || !memory;
-    return memory;
+    struct lf_work_buffer buffer = {.bytes = lf_arena_rounded(count * bytes_each)};
+    taker->bytes[taker->part] += buffer.bytes;
+    if (taker->arena)
+        buffer.at = lf_arena_alloc(taker->arena, count, bytes_each);
+    taker->failed = taker->failed || !buffer.at;
+    LF_ASSERT(taker->n_buffers < LF_WORK_BUFFERS);
+    taker->buffer[taker->n_buffers++] = buffer;
+    return buffer.at;
 }
 
 #define TAKE(field, count) ((field) = take(taker, (count), sizeof *(field)))
@@ -152,9 +157,10 @@ static void take_all(struct lf_work *w, struct taker *taker, const struct lf_sta
                           .logits_rows_max = logits_rows_max,
                           .score_stride = shape->context};
     size_t stride = w->score_stride, most = SCORE_FLOATS < stride ? stride : SCORE_FLOATS;
-    w->score_rows = (uint32_t)(most / stride > rows_max ? rows_max : most / stride);
+    size_t rows = rows_max < SCORE_ROWS_MAX ? rows_max : SCORE_ROWS_MAX;
+    w->score_rows = (uint32_t)(most / stride > rows ? rows : most / stride);
     // Not a whole number of rows: a longer context never takes less memory than a shorter one.
-    w->score_floats = most / stride > rows_max ? rows_max * stride : most;
+    w->score_floats = most / stride > rows ? rows * stride : most;
     take_streams(w, taker, t, rows_max);
     take_attention(w, taker, t, shape, rows_max);
     take_compressed(w, taker, t, rows_max);
@@ -177,9 +183,24 @@ enum lf_status lf_work_open(struct lf_work *w, struct lf_arena *arena,
                             uint32_t logits_rows_max, struct lf_error *err) {
     struct taker taker = {.arena = arena, .part = LF_WORK_ROWS};
     take_all(w, &taker, shape, slots, rows_max, logits_rows_max);
+    memcpy(w->buffer, taker.buffer, sizeof taker.buffer);
+    w->n_buffers = taker.n_buffers;
     if (taker.failed)
         return lf_fail(err, LF_E_MEM, "out of memory for the workspace of %u rows", rows_max);
     return LF_OK;
+}
+
+void lf_work_trim(const struct lf_work *w, const struct lf_state_shape *shape, uint32_t slots,
+                  uint32_t rows) {
+    struct lf_work less;
+    struct taker taker = {.part = LF_WORK_ROWS};
+    take_all(&less, &taker, shape, slots, rows, w->logits_rows_max);
+    LF_ASSERT(rows <= w->rows_max && taker.n_buffers == w->n_buffers);
+    for (uint32_t i = 0; i < w->n_buffers; i++) {
+        size_t used = taker.buffer[i].bytes;
+        if (used < w->buffer[i].bytes)
+            lf_memory_give_back(w->buffer[i].at + used, w->buffer[i].bytes - used);
+    }
 }
 
 static void move(void *base, size_t bytes_each, uint32_t to, uint32_t from) {

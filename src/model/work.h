@@ -16,6 +16,13 @@ struct lf_entries {
     float *cos, *sin;   // [n][rope_dim/2] at position j*ratio
 };
 
+// A buffer as it was taken, so that its end can be given back.
+struct lf_work_buffer {
+    char *at;
+    size_t bytes;
+};
+enum { LF_WORK_BUFFERS = 80 };
+
 struct lf_work {
     uint32_t rows_max, experts_max, pairs_max, logits_rows_max; // drafter included
     struct lf_row *row_all; // [rows_max] the call as given
@@ -59,6 +66,8 @@ struct lf_work {
     uint32_t *wanted;                // [rows] places of live rows whose logits are wanted
     float *logits;                   // [logits_rows_max][vocab]
     struct lf_draft_work draft;      // empty without a drafter
+    struct lf_work_buffer buffer[LF_WORK_BUFFERS]; // all of the above, in the order taken
+    uint32_t n_buffers;
 };
 
 enum lf_work_part { LF_WORK_ROWS, LF_WORK_ROTARY, LF_WORK_LOGITS, LF_WORK_PARTS };
@@ -69,5 +78,8 @@ LF_CHECKED enum lf_status lf_work_open(struct lf_work *work, struct lf_arena *ar
                                        const struct lf_state_shape *shape, uint32_t slots,
                                        uint32_t rows_max, uint32_t logits_rows_max,
                                        struct lf_error *err);
+// Gives back what only calls of more rows than rows use; such calls take it again.
+void lf_work_trim(const struct lf_work *work, const struct lf_state_shape *shape, uint32_t slots,
+                  uint32_t rows);
 // Drops the rows of depth below depth_min from every buffer that outlives a sublayer.
 void lf_work_drop(struct lf_work *work, const struct lf_topology *t, uint32_t depth_min);

@@ -94,6 +94,7 @@ static void compare_plan(const struct lf_bound *plan, uint32_t n, struct lf_cut 
     char what[64];
     poison_rings(cone);
     lf_exact_must(cone->ops->reset(cone, 0, &err), &err);
+    lf_exact_must(cone->ops->grow(cone, 0, LF_EXACT_CONTEXT, &err), &err);
     for (uint32_t b = 0; b < n; b++) {
         uint32_t end = (uint32_t)plan[b].at;
         for (uint32_t rows; at < end; at += rows) {

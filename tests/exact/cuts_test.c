@@ -90,11 +90,26 @@ static void a_slot_that_was_used_before_gives_the_same_bits(void **state) {
     lf_outcome_same("a used slot's next row", &again[1], &fresh[1]);
 }
 
+// engine.md M-9: memory that was given back is taken again, by chunks of any size
+static void a_workspace_that_was_trimmed_gives_the_same_bits(void **state) {
+    struct lf_outcome want[2], got[2];
+    uint32_t most = target->ops->info(target)->chunk_rows_max;
+    (void)state;
+    run(1301, (struct lf_cut){.rows = 1301}, want);
+    for (uint32_t rows = most; rows >= 1; rows /= 3) {
+        target->ops->chunk_trim(target, rows);
+        run(1301, (struct lf_cut){.most = 900, .seed = rows}, got);
+        lf_outcome_same("a trimmed workspace", &got[0], &want[0]);
+        lf_outcome_same("a trimmed workspace's next row", &got[1], &want[1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_prompt_gives_the_same_bits_however_it_is_cut),
         cmocka_unit_test(a_long_prompt_gives_the_same_bits_however_it_is_cut),
         cmocka_unit_test(a_slot_that_was_used_before_gives_the_same_bits),
+        cmocka_unit_test(a_workspace_that_was_trimmed_gives_the_same_bits),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

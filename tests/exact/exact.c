@@ -62,6 +62,7 @@ void lf_exact_prefill(struct lf_target *target, uint32_t slot, const uint32_t *i
     struct lf_check_rng rng = {cut.seed};
     struct lf_bound end = {.at = rows, .logits = true};
     lf_exact_must(target->ops->reset(target, slot, &err), &err);
+    lf_exact_must(target->ops->grow(target, slot, LF_EXACT_CONTEXT, &err), &err);
     for (uint32_t at = 0, n; at < rows; at += n) {
         n = cut.most ? 1 + lf_check_below(&rng, cut.most) : cut.rows;
         n = n > rows - at ? rows - at : n;

@@ -37,8 +37,10 @@ static const uint32_t *ids_of(uint32_t slot) {
 
 static void reset_all(void) {
     struct lf_error err = LF_ERROR_INIT;
-    for (uint32_t s = 0; s < SLOTS; s++)
+    for (uint32_t s = 0; s < SLOTS; s++) {
         lf_exact_must(shared->ops->reset(shared, s, &err), &err);
+        lf_exact_must(shared->ops->grow(shared, s, LF_EXACT_CONTEXT, &err), &err);
+    }
 }
 
 // One call with rows [from, to) of the lanes in order, which are n.

@@ -72,12 +72,9 @@ static void go_on(uint32_t slot, const uint32_t *ids, uint32_t from, uint32_t to
     }
 }
 
-// A pass over the first rows as on a new server; slots that shared pages get new ones.
+// A pass over the first rows as on a new server.
 static void fresh(uint32_t slot, const uint32_t *ids, uint32_t rows, const struct lf_bound *plan,
                   uint32_t n_plan) {
-    struct lf_error err = LF_ERROR_INIT;
-    lf_exact_must(ops->reset(target, slot, &err), &err);
-    lf_exact_must(ops->grow(target, slot, LF_EXACT_CONTEXT, &err), &err);
     lf_exact_prefill(target, slot, ids, rows, (struct lf_cut){.rows = rows}, plan, n_plan);
 }
 

@@ -45,6 +45,7 @@ static void prefill(uint32_t slot, uint32_t rows, struct lf_bound end) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_chunk chunk = {.slot = slot, .rows = rows, .tok = ids, .plan = &end, .n_plan = 1};
     must(target->ops->reset(target, slot, &err), &err);
+    must(target->ops->grow(target, slot, CONTEXT, &err), &err);
     must(target->ops->prefill(target, &chunk, 1, &err), &err);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/process.h"
 #include "env.h"
 #include "format/inventory.h"
 #include "golden.h"
@@ -211,6 +212,52 @@ static void do_pages_come_as_positions_are_used(void **state) {
     assert_int_equal(target->ops->grow(target, 0, 900, &err), LF_OK);
     lf_model_memory_read(target, &taken);
     assert_int_equal(taken.kv_pages, lf_state_pages(shape, 1000) + lf_state_pages(shape, 300));
+    assert_int_equal(taken.kv_pages_used, 0);
+    assert_int_equal(target->ops->grow_bytes(target, 1000) + target->ops->grow_bytes(target, 300),
+                     taken.kv_bytes);
+    uint32_t ids[200] = {0};
+    struct lf_bound end = {.at = 200};
+    struct lf_chunk chunk = {.slot = 1, .rows = 200, .tok = ids, .plan = &end, .n_plan = 1};
+    assert_int_equal(target->ops->prefill(target, &chunk, 1, &err), LF_OK);
+    lf_model_memory_read(target, &taken);
+    assert_int_equal(taken.kv_pages_used, lf_state_pages(shape, 200));
+    // A slot that is released gives its pages back.
+    assert_int_equal(target->ops->reset(target, 0, &err), LF_OK);
+    lf_model_memory_read(target, &taken);
+    assert_int_equal(taken.kv_pages, lf_state_pages(shape, 300));
+    assert_int_equal(target->ops->reset(target, 1, &err), LF_OK);
+    lf_model_memory_read(target, &taken);
+    assert_int_equal(taken.kv_pages + taken.kv_pages_used, 0);
+    target->ops->close(target);
+    lf_demo_close(&demo);
+}
+
+static uint64_t resident(void) {
+    struct lf_process_memory process;
+    lf_process_memory_read(&process);
+    return process.anonymous;
+}
+
+// M-9: a smaller chunk's workspace leaves the rest of the memory to others.
+static void does_a_trim_give_memory_back(void **state) {
+    (void)state;
+    struct lf_demo demo;
+    struct lf_model_options options = {.context = 4096, .chunk_rows = 4096, .threads = 1};
+    lf_demo_open(&demo);
+    struct lf_target *target = lf_demo_target(&demo, &options);
+    const struct lf_target_ops *ops = target->ops;
+    struct lf_plan_ask ask = {.t = lf_checkpoint_topology(demo.checkpoint), .slots = 1,
+                              .drafter = true, .context = 4096, .chunk_rows = 4096, .threads = 1};
+    struct lf_plan plan = make(&ask);
+    uint64_t whole = plan.bytes[LF_PLAN_WORK] + plan.bytes[LF_PLAN_LOGITS] +
+                     plan.bytes[LF_PLAN_ROTARY];
+    assert_int_equal(ops->chunk_bytes(target, 4096), whole);
+    uint64_t before = resident(), less = whole - ops->chunk_bytes(target, 256);
+    assert_true(less > 32 * MIB);
+    ops->chunk_trim(target, 256);
+    uint64_t after = resident();
+    // Pages that a buffer shares with its neighbour stay.
+    assert_true(!before || after + less < before + MIB);
     target->ops->close(target);
     lf_demo_close(&demo);
 }
@@ -235,6 +282,7 @@ int main(void) {
         cmocka_unit_test(does_the_same_ask_give_the_same_plan),
         cmocka_unit_test(does_a_loaded_model_take_what_was_planned),
         cmocka_unit_test(do_pages_come_as_positions_are_used),
+        cmocka_unit_test(does_a_trim_give_memory_back),
         cmocka_unit_test(is_excess_two_percent_and_256_mib),
     };
     return cmocka_run_group_tests(tests, read_release, NULL);

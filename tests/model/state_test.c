@@ -47,6 +47,7 @@ static void prefill(uint32_t rows) {
     struct lf_bound end = {.at = rows, .logits = true};
     struct lf_chunk chunk = {.rows = rows, .tok = ids, .plan = &end, .n_plan = 1};
     must(target->ops->reset(target, 0, &err), &err);
+    must(target->ops->grow(target, 0, CONTEXT, &err), &err);
     must(target->ops->prefill(target, &chunk, 1, &err), &err);
 }
 
@@ -204,8 +205,8 @@ static void rings_hold_a_window_of_drafts_beside_the_window(void **state) {
     assert_int_equal(shape.key_bytes, 68);
 }
 
-// engine.md M-8, L-42: pages come as positions are promised and stay
-static void storage_grows_in_pages_and_stays(void **state) {
+// engine.md M-8, L-42: pages come as positions are promised and go back at the end
+static void storage_grows_in_pages_and_stays_until_a_reset(void **state) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_state fresh;
     (void)state;
@@ -224,6 +225,11 @@ static void storage_grows_in_pages_and_stays(void **state) {
     must(lf_state_grow(&fresh, &m->shape, CONTEXT, &err), &err);
     assert_ptr_equal(fresh.key[1].page[1], page);
     assert_int_equal(lf_state_grow(&fresh, &m->shape, CONTEXT + 1, &err), LF_E_POS);
+    lf_state_reset(&fresh, &m->shape);
+    assert_int_equal(fresh.grown, 0);
+    for (uint32_t i = 0; i < m->shape.pages_max; i++)
+        for (uint32_t s = 0; s < m->t->n_kv_sources; s++)
+            assert_true(!fresh.entry[s].page[i] && !fresh.key[s].page[i]);
     lf_state_close(&fresh, &m->shape);
 }
 
@@ -232,7 +238,7 @@ int main(void) {
         cmocka_unit_test(what_the_digest_leaves_out_no_later_row_reads),
         cmocka_unit_test(what_later_rows_read_is_in_the_digest),
         cmocka_unit_test(rings_hold_a_window_of_drafts_beside_the_window),
-        cmocka_unit_test(storage_grows_in_pages_and_stays),
+        cmocka_unit_test(storage_grows_in_pages_and_stays_until_a_reset),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
