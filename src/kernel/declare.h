@@ -7,4 +7,6 @@ struct lf_pool;
 #define LF_DECLARE_KERNEL(name)                                                                    \
     void lf_##name##_portable(struct lf_pool *pool, const struct lf_##name##_args *args);          \
     void lf_##name##_avx2(struct lf_pool *pool, const struct lf_##name##_args *args);              \
+    void lf_##name##_avx512(struct lf_pool *pool, const struct lf_##name##_args *args);            \
+    void lf_##name##_neon(struct lf_pool *pool, const struct lf_##name##_args *args);              \
     void lf_##name##_f64(const struct lf_##name##_args *args, double *out)

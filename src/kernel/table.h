@@ -1,5 +1,6 @@
 // The kernel table: one function pointer a kernel, filled at start for the present instruction set.
 #pragma once
+#include <stdbool.h>
 #include "base/error.h"
 #include "device/pool.h"
 #include "kernel/act_quant/act_quant.h"
@@ -31,13 +32,23 @@ struct lf_kernels {
 #undef LF_KERNEL
 };
 
-enum lf_isa { LF_ISA_AUTO, LF_ISA_PORTABLE, LF_ISA_AVX2 };
+// Sets of this architecture, the widest last; a build for one architecture lacks the other's.
+enum lf_isa {
+    LF_ISA_AUTO,
+    LF_ISA_PORTABLE,
+    LF_ISA_AVX2,
+    LF_ISA_AVX512,
+    LF_ISA_NEON,
+    LF_ISAS
+};
 
 // Fills the table; AUTO takes the widest set this processor has. Refuses a set it lacks.
 LF_CHECKED enum lf_status lf_kernels_init(struct lf_kernels *kernels, enum lf_isa isa,
                                           struct lf_error *err);
 const char *lf_isa_name(enum lf_isa isa);
-// "auto", "portable", "avx2"; anything else is LF_E_USAGE with the accepted names.
+// "auto", "portable", "avx2", "avx512", "neon"; anything else is LF_E_USAGE with the accepted names.
 LF_CHECKED enum lf_status lf_isa_parse(enum lf_isa *out, const char *name, struct lf_error *err);
 // What AUTO takes on this processor.
 enum lf_isa lf_isa_best(void);
+// Whether this build has a set and the processor and the system's saved registers support it.
+bool lf_isa_present(enum lf_isa isa);

@@ -12,15 +12,6 @@
 #include "kernel/act_quant/act_quant.h"
 #include "kernel_check.h"
 
-typedef void kernel_fn(struct lf_pool *pool, const struct lf_act_quant_args *args);
-static kernel_fn *const isas[] = {lf_act_quant_portable,
-#ifdef __x86_64__
-                                  lf_act_quant_avx2
-#endif
-};
-static const char *const isa_names[] = {"portable", "avx2"};
-enum { ISAS = sizeof isas / sizeof *isas };
-
 // One group through base/quant; a NaN is the house's one NaN.
 static void expected_group(enum lf_act_format format, const uint16_t *x, uint16_t *y) {
     uint8_t codes[32], scale;
@@ -43,13 +34,13 @@ static void check_rows(const struct lf_act_quant_args *given, struct lf_pool *po
             expected_group(args.format, args.x + r * args.x_stride + k,
                            expected + r * args.y_stride + k);
     args.y = y.data;
-    for (uint32_t i = 0; i < ISAS; i++) {
-        if (!lf_check_can_run(i))
+    for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+        if (!lf_isa_present(i))
             continue;
         lf_check_poison(&y, 0xEE);
-        isas[i](pool, &args);
-        lf_check_same(isa_names[i], y.data, expected, words * 2);
-        lf_check_guards(&y, isa_names[i]);
+        lf_check_kernels(i)->act_quant(pool, &args);
+        lf_check_same(lf_isa_name(i), y.data, expected, words * 2);
+        lf_check_guards(&y, lf_isa_name(i));
     }
     free(expected);
     lf_check_close(&y);
@@ -124,10 +115,10 @@ static void one_nan_or_infinity_makes_its_group_nan(void **state) {
                 x[i] = 0x3F80;
             x[5] = bad[b];
             struct lf_act_quant_args args = {format, 1, 64, x, 64, y, 64};
-            for (uint32_t i = 0; i < ISAS; i++) {
-                if (!lf_check_can_run(i))
+            for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+                if (!lf_isa_present(i))
                     continue;
-                isas[i](pool, &args);
+                lf_check_kernels(i)->act_quant(pool, &args);
                 for (int k = 0; k < 64; k++)
                     assert_int_equal(y[k], k < 32 ? 0x7FC0 : 0x3F80);
             }
@@ -144,16 +135,16 @@ static void in_place_gives_the_same_bits_and_again_changes_nothing(void **state)
     for (uint32_t format = 0; format < 2; format++) {
         lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 3.0f, x, ROWS * DIM);
         struct lf_act_quant_args args = {format, ROWS, DIM, x, DIM, y, DIM};
-        for (uint32_t i = 0; i < ISAS; i++) {
-            if (!lf_check_can_run(i))
+        for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+            if (!lf_isa_present(i))
                 continue;
             args.x = x, args.y = y;
-            isas[i](pool, &args);
+            lf_check_kernels(i)->act_quant(pool, &args);
             args.y = x;
-            isas[i](pool, &args);
-            lf_check_same(isa_names[i], x, y, sizeof y);
-            isas[i](pool, &args);
-            lf_check_same(isa_names[i], x, y, sizeof y);
+            lf_check_kernels(i)->act_quant(pool, &args);
+            lf_check_same(lf_isa_name(i), x, y, sizeof y);
+            lf_check_kernels(i)->act_quant(pool, &args);
+            lf_check_same(lf_isa_name(i), x, y, sizeof y);
         }
     }
     lf_pool_close(pool);
@@ -171,11 +162,11 @@ static void the_float64_reference_gives_the_same_values(void **state) {
             lf_check_fill_bf16(&rng, style, 0.3f, x, ROWS * DIM);
             struct lf_act_quant_args args = {format, ROWS, DIM, x, DIM, y, DIM};
             lf_act_quant_f64(&args, ref);
-            for (uint32_t i = 0; i < ISAS; i++) {
-                if (!lf_check_can_run(i))
+            for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+                if (!lf_isa_present(i))
                     continue;
                 memset(y, 0xFF, sizeof y);
-                isas[i](pool, &args);
+                lf_check_kernels(i)->act_quant(pool, &args);
                 for (uint32_t k = 0; k < ROWS * DIM; k++)
                     assert_true((double)lf_bf16_to_f32(y[k]) == ref[k]);
             }

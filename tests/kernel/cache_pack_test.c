@@ -13,14 +13,7 @@
 #include "kernel/row.h"
 #include "kernel_check.h"
 
-typedef void kernel_fn(struct lf_pool *pool, const struct lf_cache_pack_args *args);
-static kernel_fn *const isas[] = {lf_cache_pack_portable,
-#ifdef __x86_64__
-                                  lf_cache_pack_avx2
-#endif
-};
-static const char *const isa_names[] = {"portable", "avx2"};
-enum { ISAS = sizeof isas / sizeof *isas, FORMATS = LF_CACHE_QF4E + 1 };
+enum { FORMATS = LF_CACHE_QF4E + 1 };
 
 static uint32_t row_bytes(enum lf_cache_format format, uint32_t dim) {
     return format == LF_CACHE_QA8    ? lf_qa8_row_bytes(dim)
@@ -69,15 +62,15 @@ static void check_pack(enum lf_cache_format format, const uint16_t *x, uint32_t 
         dst[r] = row[r].data;
     }
     struct lf_cache_pack_args args = {format, rows, dim, x, dst};
-    for (uint32_t i = 0; i < ISAS; i++) {
-        if (!lf_check_can_run(i))
+    for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+        if (!lf_isa_present(i))
             continue;
         for (uint32_t r = 0; r < rows; r++)
             lf_check_poison(&row[r], (uint8_t)(0xEE + i));
-        isas[i](pool, &args);
+        lf_check_kernels(i)->cache_pack(pool, &args);
         for (uint32_t r = 0; r < rows; r++) {
             check_row(format, x + (size_t)r * dim, dst[r], dim);
-            lf_check_guards(&row[r], isa_names[i]);
+            lf_check_guards(&row[r], lf_isa_name(i));
         }
     }
     for (uint32_t r = 0; r < rows; r++)
@@ -159,10 +152,10 @@ static void packed_rows_mean_what_the_float64_reference_says(void **state) {
             lf_check_fill_bf16(&rng, style, 0.7f, x, ROWS * DIM);
             struct lf_cache_pack_args args = {format, ROWS, DIM, x, dst};
             lf_cache_pack_f64(&args, ref);
-            for (uint32_t i = 0; i < ISAS; i++) {
-                if (!lf_check_can_run(i))
+            for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+                if (!lf_isa_present(i))
                     continue;
-                isas[i](pool, &args);
+                lf_check_kernels(i)->cache_pack(pool, &args);
                 for (uint32_t k = 0; k < ROWS * DIM; k++) {
                     float got = unpack(format, row[k / DIM], DIM, k % DIM, &code, &scale);
                     assert_true((double)got == ref[k]);

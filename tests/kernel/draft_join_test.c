@@ -13,12 +13,12 @@
 
 enum { ROWS = 4, VOCAB = 300 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_draft_join_args args = *(const struct lf_draft_join_args *)shape;
     args.rows = rows;
     args.bias = operand[0], args.logits = operand[1];
-    LF_ROWS_RUN(draft_join, avx2, pool, &args);
+    lf_check_kernels(isa)->draft_join(pool, &args);
 }
 
 // Rows apart by more than the vocabulary: what lies between them must stay.

@@ -11,13 +11,7 @@
 #include "kernel/embed/embed.h"
 #include "kernel_check.h"
 
-typedef void kernel_fn(struct lf_pool *pool, const struct lf_embed_args *args);
-static kernel_fn *const isas[] = {lf_embed_portable,
-#ifdef __x86_64__
-                                  lf_embed_avx2
-#endif
-};
-enum { ISAS = sizeof isas / sizeof *isas, VOCAB = 300, ROWS_MAX = 50 };
+enum { VOCAB = 300, ROWS_MAX = 50 };
 
 static void every_stream_holds_the_tokens_row_bit_for_bit(void **state) {
     (void)state;
@@ -36,11 +30,11 @@ static void every_stream_holds_the_tokens_row_bit_for_bit(void **state) {
         for (uint32_t r = 0; r < n; r++)
             row[r].token = r % 3 ? lf_check_below(&rng, VOCAB) : r % 2 * (VOCAB - 1);
         struct lf_embed_args args = {n, streams, row, &table, out.data};
-        for (uint32_t i = 0; i < ISAS; i++) {
-            if (!lf_check_can_run(i))
+        for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+            if (!lf_isa_present(i))
                 continue;
             lf_check_poison(&out, 0xEE);
-            isas[i](pool, &args);
+            lf_check_kernels(i)->embed(pool, &args);
             for (uint32_t k = 0; k < n * streams; k++)
                 lf_check_same("embed", (uint8_t *)out.data + (size_t)k * dim * 2,
                               bytes + (size_t)row[k / streams].token * dim * 2, dim * 2);
@@ -65,11 +59,11 @@ static void the_float64_reference_reads_the_same_rows(void **state) {
     struct lf_row row[3] = {{.token = 0}, {.token = VOCAB - 1}, {.token = 7}};
     struct lf_embed_args args = {3, 2, row, &table, out};
     lf_embed_f64(&args, ref);
-    for (uint32_t i = 0; i < ISAS; i++) {
-        if (!lf_check_can_run(i))
+    for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+        if (!lf_isa_present(i))
             continue;
         memset(out, 0xFF, sizeof out);
-        isas[i](pool, &args);
+        lf_check_kernels(i)->embed(pool, &args);
         for (uint32_t k = 0; k < 3 * 2 * DIM; k++)
             assert_true((double)lf_bf16_to_f32(out[k]) == ref[k]);
     }

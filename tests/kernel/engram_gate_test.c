@@ -201,12 +201,12 @@ static void a_nan_shows_in_its_stream(void **state) {
         assert_int_equal(x[d], 0x7FC0);
 }
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_engram_gate_args args = *(const struct lf_engram_gate_args *)shape;
     args.rows = rows;
     args.x = operand[0], args.kv = operand[1], args.dead = operand[2], args.gate = operand[3];
-    LF_ROWS_RUN(engram_gate, avx2, pool, &args);
+    lf_check_kernels(isa)->engram_gate(pool, &args);
 }
 
 static void rows_do_not_see_each_other(void **state) {

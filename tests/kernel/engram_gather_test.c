@@ -30,12 +30,12 @@ static void fill_table(struct table *t) {
     t->number[0] = 0, t->number[1] = TABLE - 1;
 }
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_engram_gather_args args = *(const struct lf_engram_gather_args *)shape;
     args.rows = rows;
     args.number = operand[0], args.y = operand[1];
-    LF_ROWS_RUN(engram_gather, avx2, pool, &args);
+    lf_check_kernels(isa)->engram_gather(pool, &args);
 }
 
 static void every_code_and_scale_has_the_bits_of_float64_rounded(void **state) {

@@ -13,12 +13,12 @@
 
 enum { ROWS = 4, TOP = 6, PAIRS = ROWS * TOP, DIM = 300 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_expert_join_args args = *(const struct lf_expert_join_args *)shape;
     args.rows = rows;
     args.pair = operand[0], args.shared = operand[1], args.y = operand[2];
-    LF_ROWS_RUN(expert_join, avx2, pool, &args);
+    lf_check_kernels(isa)->expert_join(pool, &args);
 }
 
 // Pairs in no order of rows: a bijection of the places.

@@ -14,12 +14,12 @@
 
 enum { ROWS = 5, STREAMS = 4, DIM = 300 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_hc_collapse_args args = *(const struct lf_hc_collapse_args *)shape;
     args.rows = rows;
     args.x = operand[0], args.pre = operand[1], args.y = operand[2];
-    LF_ROWS_RUN(hc_collapse, avx2, pool, &args);
+    lf_check_kernels(isa)->hc_collapse(pool, &args);
 }
 
 // Operands of one style and what the kernel and float64 make of them.

@@ -14,12 +14,12 @@
 
 enum { ROWS = 4, STREAMS = 4, DIM = 300 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_hc_expand_args args = *(const struct lf_hc_expand_args *)shape;
     args.rows = rows;
     args.x = operand[0], args.b = operand[1], args.post = operand[2], args.comb = operand[3];
-    LF_ROWS_RUN(hc_expand, avx2, pool, &args);
+    lf_check_kernels(isa)->hc_expand(pool, &args);
 }
 
 // The sum of the magnitudes behind element (row, j, d).

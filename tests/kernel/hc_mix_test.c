@@ -87,8 +87,10 @@ static void check_bound(enum lf_check_style style, uint32_t rows, uint32_t s, ui
     assert_non_null(ref);
     lf_hc_mix_f64(&l.args, ref);
     struct lf_pool *pool = lf_check_pool(2);
-    for (int avx2 = 0; avx2 <= lf_rows_have_avx2(); avx2++) {
-        LF_ROWS_RUN(hc_mix, avx2, pool, &l.args);
+    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
+        if (!lf_isa_present(isa))
+            continue;
+        lf_check_kernels(isa)->hc_mix(pool, &l.args);
         for (size_t row = 0; row < rows; row++) {
             const double *line = ref + row * l.outs;
             row_limits(&l, row, line, limit);
@@ -194,13 +196,13 @@ static void a_zero_row_mixes_by_its_base_alone(void **state) {
     close_launch(&l);
 }
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_hc_mix_args args = *(const struct lf_hc_mix_args *)shape;
     args.rows = rows;
     args.x = operand[0];
     args.pre = operand[1], args.post = operand[2], args.comb = operand[3];
-    LF_ROWS_RUN(hc_mix, avx2, pool, &args);
+    lf_check_kernels(isa)->hc_mix(pool, &args);
 }
 
 static void check_rows(uint32_t s, uint32_t dim) {
@@ -231,8 +233,10 @@ static void rows_of_a_long_call_equal_rows_alone(void **state) {
     settle_launch(&l);
     float alone[S * (2 + S)];
     struct lf_pool *pool = lf_check_pool(3);
-    for (int avx2 = 0; avx2 <= lf_rows_have_avx2(); avx2++) {
-        LF_ROWS_RUN(hc_mix, avx2, pool, &l.args);
+    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
+        if (!lf_isa_present(isa))
+            continue;
+        lf_check_kernels(isa)->hc_mix(pool, &l.args);
         for (uint32_t row = 0; row < ROWS; row++) {
             struct lf_hc_mix_args one = l.args;
             one.rows = 1, one.x = l.x + row * l.n;

@@ -13,18 +13,7 @@
 #include "kernel/linear/linear.h"
 #include "kernel_check.h"
 
-typedef void kernel_fn(struct lf_pool *pool, const struct lf_linear_args *args);
-struct isa {
-    const char *name;
-    kernel_fn *run;
-};
-static const struct isa isas[] = {
-    {"portable", lf_linear_portable},
-#ifdef __x86_64__
-    {"avx2", lf_linear_avx2},
-#endif
-};
-enum { ISAS = sizeof isas / sizeof *isas, FORMATS = LF_WEIGHT_MXFP4 + 1 };
+enum { FORMATS = LF_WEIGHT_MXFP4 + 1 };
 static const char *const format_names[FORMATS] = {"bf16", "f16", "f32", "fp8", "mxfp4"};
 
 // A matrix whose bytes end tail bytes before an unreadable page: any alignment.
@@ -151,9 +140,9 @@ static float declared_sum(const struct lf_matrix *m, size_t o, const uint16_t *x
 }
 
 // Runs one job and compares every output with the declared order, guards and all.
-static void check_job(const struct isa *isa, struct lf_pool *pool, struct lf_linear_job job) {
+static void check_job(enum lf_isa isa, struct lf_pool *pool, struct lf_linear_job job) {
     char what[96];
-    snprintf(what, sizeof what, "%s %s %ux%u rows %u", isa->name, format_names[job.w->format],
+    snprintf(what, sizeof what, "%s %s %ux%u rows %u", lf_isa_name(isa), format_names[job.w->format],
              job.w->out, job.w->in, job.rows);
     size_t element = job.y_f32 ? 4 : 2;
     size_t bytes = ((job.rows - 1) * job.y_stride + job.w->out) * element;
@@ -161,7 +150,7 @@ static void check_job(const struct isa *isa, struct lf_pool *pool, struct lf_lin
     struct lf_linear_args args = {1, &job};
     job.y = y.data;
     lf_check_poison(&y, 0xEE);
-    isa->run(pool, &args);
+    lf_check_kernels(isa)->linear(pool, &args);
     for (uint32_t r = 0; r < job.rows; r++) {
         const uint16_t *x = job.x + (job.x_index ? job.x_index[r] : r) * job.x_stride;
         for (size_t o = 0; o < job.y_stride && r * job.y_stride + o < bytes / element; o++) {
@@ -206,9 +195,9 @@ static void every_format_gives_the_declared_bits(void **state) {
                 }
                 struct lf_linear_job job = {.w = &w.m, .rows = n, .x = x, .x_stride = stride,
                                             .y_stride = shapes[s].out + 5, .y_f32 = style % 2};
-                for (uint32_t i = 0; i < ISAS; i++)
-                    for (job.rows = n; lf_check_can_run(i) && job.rows; job.rows /= 2)
-                        check_job(&isas[i], pool, job);
+                for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+                    for (job.rows = n; lf_isa_present(i) && job.rows; job.rows /= 2)
+                        check_job(i, pool, job);
                 free(x);
                 weights_close(&w);
             }
@@ -228,9 +217,9 @@ static void odd_widths_of_plain_formats_are_padded_with_zero_products(void **sta
                 lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, x, rows * in);
                 struct lf_linear_job job = {.w = &w.m, .rows = rows, .x = x, .x_stride = in,
                                             .y_stride = 5, .y_f32 = 1};
-                for (uint32_t i = 0; i < ISAS; i++)
-                    if (lf_check_can_run(i))
-                        check_job(&isas[i], pool, job);
+                for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+                    if (lf_isa_present(i))
+                        check_job(i, pool, job);
                 weights_close(&w);
             }
     lf_pool_close(pool);
@@ -251,9 +240,9 @@ static void a_partial_of_minus_zero_becomes_plus_zero_only_through_padding(void 
             struct lf_linear_job job = {.w = &w.m, .rows = rows, .x = x, .x_stride = 2 * words,
                                         .y_stride = 3, .y_f32 = 1};
             assert_int_equal(signbit(declared_sum(&w.m, 0, x)) != 0, words == 16);
-            for (uint32_t i = 0; i < ISAS; i++)
-                if (lf_check_can_run(i))
-                    check_job(&isas[i], pool, job);
+            for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+                if (lf_isa_present(i))
+                    check_job(i, pool, job);
             weights_close(&w);
         }
     lf_pool_close(pool);
@@ -287,16 +276,16 @@ static void every_element_is_within_the_bound_of_float64(void **state) {
                 lf_linear_f64_sums(&args, ref, limit);
                 for (uint32_t i = 0; i < rows * OUT; i++)
                     limit[i] *= lf_check_gamma(depth_of(&w.m));
-                for (uint32_t i = 0; i < ISAS; i++) {
-                    if (!lf_check_can_run(i))
+                for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+                    if (!lf_isa_present(i))
                         continue;
                     memset(y, 0xFF, sizeof y);
                     memset(y16, 0xFF, sizeof y16);
                     job.y = y, job.y_f32 = 1;
-                    isas[i].run(pool, &args);
+                    lf_check_kernels(i)->linear(pool, &args);
                     lf_check_bound_f32(format_names[f], y, ref, limit, rows * OUT);
                     job.y = y16, job.y_f32 = 0;
-                    isas[i].run(pool, &args);
+                    lf_check_kernels(i)->linear(pool, &args);
                     lf_check_bound_bf16(format_names[f], y16, ref, limit, rows * OUT);
                 }
                 free(x);
@@ -321,8 +310,8 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
         x_quantize(&w.m, x, SAMPLES * IN);
         for (uint32_t kind = 0; kind < LF_HOSTILE_KINDS; kind++)
             lf_check_fill_hostile(kind, x + (SAMPLES + kind) * IN, IN);
-        for (uint32_t i = 0; i < ISAS; i++) {
-            if (!lf_check_can_run(i))
+        for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
+            if (!lf_isa_present(i))
                 continue;
             uint32_t index[CALL_MAX];
             float alone[SAMPLES][OUT], y[CALL_MAX][OUT];
@@ -332,17 +321,17 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
             for (uint32_t s = 0; s < SAMPLES; s++) {
                 index[0] = s;
                 job.rows = 1, job.y = alone[s];
-                isas[i].run(pools[0], &args);
+                lf_check_kernels(i)->linear(pools[0], &args);
             }
             for (uint32_t c = 0; c < 15; c++) {
                 job.rows = calls[c % 5], job.y = y;
                 for (uint32_t r = 0; r < job.rows; r++)
                     index[r] = lf_check_below(&rng, SAMPLES + LF_HOSTILE_KINDS);
                 index[lf_check_below(&rng, job.rows)] = c % SAMPLES;
-                isas[i].run(pools[c / 5], &args);
+                lf_check_kernels(i)->linear(pools[c / 5], &args);
                 for (uint32_t r = 0; r < job.rows; r++)
                     if (index[r] < SAMPLES)
-                        lf_check_same(isas[i].name, y[r], alone[index[r]], sizeof y[r]);
+                        lf_check_same(lf_isa_name(i), y[r], alone[index[r]], sizeof y[r]);
             }
         }
         weights_close(&w);
@@ -371,9 +360,9 @@ static void nan_and_infinity_of_a_row_show_in_its_outputs(void **state) {
                 if (k % 5 == 0)
                     for (uint32_t o = 0; o < OUT; o++)
                         assert_true(isnan(declared_sum(&w.m, o, x)));
-                for (uint32_t i = 0; i < ISAS; i++)
-                    if (lf_check_can_run(i))
-                        check_job(&isas[i], pool, job);
+                for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+                    if (lf_isa_present(i))
+                        check_job(i, pool, job);
                 weights_close(&w);
             }
     lf_pool_close(pool);
@@ -403,9 +392,9 @@ static void all_codes_and_all_edge_scales_are_decoded(void **state) {
                     assert_true(isnan(declared_sum(&w.m, 0x7F, x)) &&
                                 isnan(declared_sum(&w.m, 0xFF, x)));
                 assert_int_equal(isnan(declared_sum(&w.m, 0, x)) != 0, scales[s] == 255);
-                for (uint32_t i = 0; i < ISAS; i++)
-                    if (lf_check_can_run(i))
-                        check_job(&isas[i], pool, job);
+                for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+                    if (lf_isa_present(i))
+                        check_job(i, pool, job);
                 weights_close(&w);
             }
     lf_pool_close(pool);
@@ -432,10 +421,10 @@ static void extreme_magnitudes_give_the_declared_bits(void **state) {
                                       ((x_exponents[e] + 127) << 7) + lf_check_below(&rng, 256));
                 struct lf_linear_job job = {.w = &w.m, .x = x, .x_stride = IN, .y_stride = OUT,
                                             .y_f32 = 1};
-                for (uint32_t i = 0; i < ISAS; i++)
-                    for (uint32_t n = 1; n <= ROWS && lf_check_can_run(i); n += n == 1 ? 2 : 32) {
+                for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+                    for (uint32_t n = 1; n <= ROWS && lf_isa_present(i); n += n == 1 ? 2 : 32) {
                         job.rows = n;
-                        check_job(&isas[i], pool, job);
+                        check_job(i, pool, job);
                     }
                 weights_close(&w);
             }
@@ -459,21 +448,21 @@ static void several_jobs_in_one_launch_give_what_each_gives_alone(void **state) 
         job[j] = (struct lf_linear_job){.w = &w[j].m, .rows = rows[j], .x = x, .x_stride = IN,
                                         .y_stride = OUT};
     }
-    for (uint32_t i = 0; i < ISAS; i++)
-        for (uint32_t threads = 1; lf_check_can_run(i) && threads <= 3; threads++) {
+    for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+        for (uint32_t threads = 1; lf_isa_present(i) && threads <= 3; threads++) {
             struct lf_pool *pool = lf_check_pool(threads);
             memset(y, 0xEE, sizeof y);
             memset(alone, 0xEE, sizeof alone);
             for (uint32_t j = 0; j < JOBS; j++) {
                 job[j].y = alone[j];
                 struct lf_linear_args one = {1, &job[j]};
-                isas[i].run(pool, &one);
+                lf_check_kernels(i)->linear(pool, &one);
                 job[j].y = y[j];
             }
             struct lf_linear_args all = {JOBS, job}, none = {0, NULL};
-            isas[i].run(pool, &all);
-            isas[i].run(pool, &none);
-            lf_check_same(isas[i].name, y, alone, sizeof y);
+            lf_check_kernels(i)->linear(pool, &all);
+            lf_check_kernels(i)->linear(pool, &none);
+            lf_check_same(lf_isa_name(i), y, alone, sizeof y);
             lf_pool_close(pool);
         }
     for (uint32_t j = 0; j < JOBS; j++)
@@ -491,10 +480,10 @@ static void a_row_longer_than_scratch_gives_the_declared_bits(void **state) {
     lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, x, (size_t)ROWS * IN);
     x_quantize(&w.m, x, (size_t)ROWS * IN);
     struct lf_linear_job job = {.w = &w.m, .x = x, .x_stride = IN, .y_stride = 2, .y_f32 = 1};
-    for (uint32_t i = 0; i < ISAS; i++)
-        for (uint32_t n = 0; lf_check_can_run(i) && n < 2; n++) {
+    for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
+        for (uint32_t n = 0; lf_isa_present(i) && n < 2; n++) {
             job.rows = n ? ROWS : 1;
-            check_job(&isas[i], pool, job);
+            check_job(i, pool, job);
         }
     free(x);
     weights_close(&w);

@@ -24,7 +24,7 @@ static struct lf_logprob_row run_one(const float *logits, uint32_t vocab, uint32
     args.row = &row;
     lf_logprobs_portable(pool, &args);
     args.row = &other;
-    LF_ROWS_RUN(logprobs, lf_rows_have_avx2(), pool, &args);
+    lf_check_kernels(lf_isa_best())->logprobs(pool, &args);
     lf_check_same("logprobs, both forms", &row, &other, sizeof row);
     lf_pool_close(pool);
     return row;
@@ -159,12 +159,12 @@ static void all_probabilities_sum_to_one(void **state) {
     assert_true(fabs(sum - 1) < 1e-6);
 }
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_logprobs_args args = *(const struct lf_logprobs_args *)shape;
     args.rows = rows;
     args.logits = operand[0], args.drawn = operand[1], args.row = operand[2];
-    LF_ROWS_RUN(logprobs, avx2, pool, &args);
+    lf_check_kernels(isa)->logprobs(pool, &args);
 }
 
 static void rows_do_not_see_each_other(void **state) {

@@ -14,12 +14,12 @@
 
 enum { ROWS = 6, EXPERTS = 384, TOP = 6 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_router_args args = *(const struct lf_router_args *)shape;
     args.rows = rows;
     args.logits = operand[0], args.id = operand[1], args.weight = operand[2];
-    LF_ROWS_RUN(router, avx2, pool, &args);
+    lf_check_kernels(isa)->router(pool, &args);
 }
 
 // Ids equal where the margin is above twice a key's error; weights within their roundings.

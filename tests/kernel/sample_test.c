@@ -20,7 +20,7 @@ static void draw(const float *logits, uint32_t vocab, const struct lf_sampling *
     struct lf_pool *pool = lf_check_pool(1);
     lf_sample_portable(pool, &args);
     args.drawn = &other[0], args.kept = &other[1];
-    LF_ROWS_RUN(sample, lf_rows_have_avx2(), pool, &args);
+    lf_check_kernels(lf_isa_best())->sample(pool, &args);
     assert_int_equal(other[0], *drawn);
     assert_int_equal(other[1], *kept);
     lf_pool_close(pool);
@@ -217,7 +217,7 @@ static void draws_follow_the_softmax(void **state) {
         }
         struct lf_sample_args args = {.rows = BATCH, .vocab = VOCAB, .logits = logits[0]};
         args.logits_stride = VOCAB, args.row = row, args.drawn = drawn;
-        LF_ROWS_RUN(sample, lf_rows_have_avx2(), pool, &args);
+        lf_check_kernels(lf_isa_best())->sample(pool, &args);
         for (int i = 0; i < BATCH; i++)
             count[drawn[i]]++;
     }
@@ -231,13 +231,13 @@ static void draws_follow_the_softmax(void **state) {
     lf_pool_close(pool);
 }
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_sample_args args = *(const struct lf_sample_args *)shape;
     args.rows = rows;
     args.logits = operand[0], args.row = operand[1];
     args.drawn = operand[2], args.kept = operand[3];
-    LF_ROWS_RUN(sample, avx2, pool, &args);
+    lf_check_kernels(isa)->sample(pool, &args);
 }
 
 static void rows_do_not_see_each_other(void **state) {

@@ -13,12 +13,12 @@
 
 enum { ROWS = 4, STREAMS = 4, DIM = 300 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_stream_mean_args args = *(const struct lf_stream_mean_args *)shape;
     args.rows = rows;
     args.x = operand[0], args.y = operand[1];
-    LF_ROWS_RUN(stream_mean, avx2, pool, &args);
+    lf_check_kernels(isa)->stream_mean(pool, &args);
 }
 
 static void check_bound(enum lf_check_style style, uint32_t s, uint32_t dim) {

@@ -14,13 +14,13 @@
 
 enum { ROWS = 4, DIM = 300 };
 
-static void run(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand) {
     struct lf_swiglu_args args = *(const struct lf_swiglu_args *)shape;
     args.rows = rows;
     args.gate = operand[0], args.up = operand[1], args.y = operand[2];
     args.weight = args.weight ? operand[3] : NULL;
-    LF_ROWS_RUN(swiglu, avx2, pool, &args);
+    lf_check_kernels(isa)->swiglu(pool, &args);
 }
 
 // Seven roundings and exp's ulp; below -86 the sigmoid may be flushed, which is tiny in itself.

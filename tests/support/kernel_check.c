@@ -156,10 +156,10 @@ struct lf_pool *lf_check_pool(uint32_t threads) {
     return pool;
 }
 
-int lf_check_can_run(uint32_t isa) {
-#ifdef __x86_64__
-    if (isa == 1)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    return isa == 0;
+const struct lf_kernels *lf_check_kernels(enum lf_isa isa) {
+    static struct lf_kernels kernels[LF_ISAS];
+    struct lf_error err = LF_ERROR_INIT;
+    if (!kernels[isa].linear)
+        assert_int_equal(lf_kernels_init(&kernels[isa], isa, &err), LF_OK);
+    return &kernels[isa];
 }

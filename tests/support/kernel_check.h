@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "device/pool.h"
+#include "kernel/table.h"
 
 struct lf_check_rng {
     uint64_t state; // the seed
@@ -59,5 +60,5 @@ double lf_check_bound_f32(const char *what, const float *out, const double *ref,
 // A pool with a mebibyte of scratch a thread; the test fails when it cannot be opened.
 struct lf_pool *lf_check_pool(uint32_t threads);
 
-// Whether this processor runs a set: 0 portable, 1 AVX2.
-int lf_check_can_run(uint32_t isa);
+// The kernels of a set that is present.
+const struct lf_kernels *lf_check_kernels(enum lf_isa isa);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "kernel_check.h"
 
 // One call's operands, its inputs as they were, and which given row lies at each place.
 struct call {
@@ -16,14 +15,6 @@ struct call {
     struct lf_check_buffer buffer[LF_ROWS_OPERANDS_MAX];
     uint8_t *before[LF_ROWS_OPERANDS_MAX];
 };
-
-bool lf_rows_have_avx2(void) {
-#ifdef __x86_64__
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return false;
-#endif
-}
 
 static void fill_row(const struct lf_rows_operand *operand, uint8_t *row, int32_t given,
                      uint32_t place) {
@@ -59,11 +50,11 @@ static void open_call(struct call *call, const struct lf_rows_case *c, uint32_t 
     }
 }
 
-static void run_call(struct call *call, struct lf_pool *pool, bool avx2) {
+static void run_call(struct call *call, struct lf_pool *pool, enum lf_isa isa) {
     void *operand[LF_ROWS_OPERANDS_MAX];
     for (uint32_t i = 0; i < call->c->operands; i++)
         operand[i] = call->buffer[i].data;
-    call->c->run(call->c->shape, pool, avx2, call->rows, operand);
+    call->c->run(call->c->shape, pool, isa, call->rows, operand);
     for (uint32_t i = 0; i < call->c->operands; i++) {
         const struct lf_rows_operand *o = &call->c->operand[i];
         lf_check_guards(&call->buffer[i], call->c->name);
@@ -102,10 +93,10 @@ static void compare(const struct call *call, const struct call *alone, const cha
 }
 
 static void check_calls(const struct lf_rows_case *c, const struct call *alone,
-                        struct lf_pool *pool, bool avx2) {
+                        struct lf_pool *pool, enum lf_isa isa) {
     static const uint32_t counts[] = {1, 2, 3, 8, 17};
     char how[64];
-    snprintf(how, sizeof how, "%s on %u threads", avx2 ? "avx2" : "portable",
+    snprintf(how, sizeof how, "%s on %u threads", lf_isa_name(isa),
              lf_pool_threads(pool));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (uint32_t first = 0; first < c->rows; first++) {
@@ -113,7 +104,7 @@ static void check_calls(const struct lf_rows_case *c, const struct call *alone,
             open_call(&call, c, counts[i], first, counts[i] == 1 ? 1 : 1 + (first & 1), 0x5A);
             if (counts[i] == 1)
                 call.given[0] = (int32_t)first;
-            run_call(&call, pool, avx2);
+            run_call(&call, pool, isa);
             compare(&call, alone, how);
             close_call(&call);
         }
@@ -125,14 +116,14 @@ void lf_rows_check(const struct lf_rows_case *c) {
     assert_non_null(alone);
     for (uint32_t row = 0; row < c->rows; row++) {
         open_call(&alone[row], c, 1, row, 1, 0xC3);
-        run_call(&alone[row], pool, false);
+        run_call(&alone[row], pool, LF_ISA_PORTABLE);
     }
     lf_pool_close(pool);
     for (uint32_t threads = 1; threads <= 3; threads++) {
         pool = lf_check_pool(threads);
-        check_calls(c, alone, pool, false);
-        if (lf_rows_have_avx2())
-            check_calls(c, alone, pool, true);
+        for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
+            if (lf_isa_present(isa))
+                check_calls(c, alone, pool, isa);
         lf_pool_close(pool);
     }
     for (uint32_t row = 0; row < c->rows; row++)

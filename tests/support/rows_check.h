@@ -1,9 +1,8 @@
 // Gate 2 and 3 for a kernel whose rows are independent: alone, together, threaded, guarded.
 #pragma once
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "device/pool.h"
+#include "kernel_check.h"
 
 enum lf_rows_kind {
     LF_ROWS_IN,    // floats: hostile neighbours may hold anything
@@ -25,19 +24,9 @@ struct lf_rows_case {
     uint32_t operands;
     struct lf_rows_operand operand[LF_ROWS_OPERANDS_MAX];
     // Runs the kernel over rows of these operands, in the order above.
-    void (*run)(const void *shape, struct lf_pool *pool, bool avx2, uint32_t rows,
+    void (*run)(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
                 void *const *operand);
 };
 
-// Calls one form of a kernel; other processors have only the portable one.
-#ifdef __x86_64__
-#define LF_ROWS_RUN(name, avx2, pool, args)                                                        \
-    ((avx2) ? lf_##name##_avx2 : lf_##name##_portable)((pool), (args))
-#else
-#define LF_ROWS_RUN(name, avx2, pool, args) ((void)(avx2), lf_##name##_portable((pool), (args)))
-#endif
-
-// Whether this processor can run the avx2 forms.
-bool lf_rows_have_avx2(void);
-// The same bits alone, among hostile rows, threaded and in both forms; guards and inputs intact.
+// The same bits alone, among hostile rows, threaded and in every set; guards and inputs intact.
 void lf_rows_check(const struct lf_rows_case *c);
