@@ -46,7 +46,7 @@ enum lf_isa {
 LF_CHECKED enum lf_status lf_kernels_init(struct lf_kernels *kernels, enum lf_isa isa,
                                           struct lf_error *err);
 const char *lf_isa_name(enum lf_isa isa);
-// "auto", "portable", "avx2", "avx512", "neon"; anything else is LF_E_USAGE with the accepted names.
+// "auto", "portable", "avx2", "avx512", "neon"; else LF_E_USAGE with the accepted names.
 LF_CHECKED enum lf_status lf_isa_parse(enum lf_isa *out, const char *name, struct lf_error *err);
 // What AUTO takes on this processor.
 enum lf_isa lf_isa_best(void);

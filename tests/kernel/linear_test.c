@@ -142,8 +142,8 @@ static float declared_sum(const struct lf_matrix *m, size_t o, const uint16_t *x
 // Runs one job and compares every output with the declared order, guards and all.
 static void check_job(enum lf_isa isa, struct lf_pool *pool, struct lf_linear_job job) {
     char what[96];
-    snprintf(what, sizeof what, "%s %s %ux%u rows %u", lf_isa_name(isa), format_names[job.w->format],
-             job.w->out, job.w->in, job.rows);
+    snprintf(what, sizeof what, "%s %s %ux%u rows %u", lf_isa_name(isa),
+             format_names[job.w->format], job.w->out, job.w->in, job.rows);
     size_t element = job.y_f32 ? 4 : 2;
     size_t bytes = ((job.rows - 1) * job.y_stride + job.w->out) * element;
     struct lf_check_buffer y = lf_check_open(bytes, 0);
