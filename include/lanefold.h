@@ -1,6 +1,7 @@
 // lanefold: exact inference for DeepSeek-V4.1-Flash; the one public header of liblanefold.
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -49,6 +50,24 @@ struct lf_error {
 #define LF_ERROR_INIT {LF_OK, 0, -1, "", ""}
 
 const char *lf_status_name(enum lf_status status);
+
+// Bytes that grow; zero is empty. A failed allocation is remembered in failed and checked once.
+struct lf_buffer {
+    char *data; // NUL-terminated once anything was added
+    size_t len, cap;
+    bool failed;
+};
+void lf_buffer_clear(struct lf_buffer *buffer); // keeps the memory
+void lf_buffer_free(struct lf_buffer *buffer);
+
+// Token ids, the same way.
+struct lf_ids {
+    uint32_t *id;
+    size_t len, cap;
+    bool failed;
+};
+void lf_ids_clear(struct lf_ids *ids);
+void lf_ids_free(struct lf_ids *ids);
 
 // How a token is drawn from its row of logits (engine.md 10).
 struct lf_sampling {
@@ -109,27 +128,30 @@ struct lf_sink {
                      const char *message);
 };
 
+enum { LF_SHARED_MAX = 4 };
+
+// Copied at submit; what it points to stays valid and unchanged until finished.
 struct lf_request {
-    const uint32_t *prompt; // stays valid until finished
+    const uint32_t *prompt; // [prompt_len] ids below the vocabulary
     uint32_t prompt_len;
     uint32_t max_tokens; // reply limit, 1 or more
     bool max_explicit;   // the client named it: prompt + max_tokens past the context is refused
     struct lf_sampling sampling;
-    const uint32_t *eos; // end ids; empty when the client ignores them
+    const uint32_t *eos; // [n_eos] end ids; empty when the client ignores them
     uint32_t n_eos;
     lf_stop_fn *stop; // or NULL
     void *stop_ctx;
     lf_path_fn *path; // asked for each token after stop was told those before it, or NULL
     void *path_ctx;
-    bool background;
-    bool no_drafts;        // windows of one row
+    bool background;       // gives way to every other request
+    bool no_drafts;        // windows of one row; the tokens are the same
     bool no_cache;         // neither read nor write the prompt cache
     bool want_logprobs;
     uint32_t top_logprobs; // alternatives a token, at most LF_LOGPROBS_MAX
-    uint32_t history_len;  // rows before the generation prompt, 0: unknown
-    uint32_t rewind_len;   // rows before the latest user message, 0: none
-    const uint32_t *shared; // ends of shared blocks (system text, tools)
-    uint32_t n_shared;
+    // Where the prompt cache saves: rows from the start of the prompt.
+    uint32_t history_len; // before the generation prompt, 0: unknown
+    uint32_t rewind_len;  // before the latest user message, 0: none
+    uint32_t shared[LF_SHARED_MAX], n_shared; // ends of shared blocks (system text, tools)
 };
 
 struct lf_cache_stats { // engine.md C-17
@@ -153,23 +175,39 @@ enum lf_drafts {
     LF_DRAFTS_ON,   // the same; a target without a drafter is refused (F-6)
 };
 
+// An eighth of the memory budget, at most 16 GiB, less where the model leaves less.
+#define LF_PROMPT_CACHE_AUTO UINT64_MAX
+
+// Start from LF_ENGINE_OPTIONS_INIT.
 struct lf_engine_options {
+    const char *isa;     // CPU kernels: auto, portable, avx2; NULL: auto. Never changes bits
+    uint32_t threads;    // 0: all cores. Never changes bits
+    uint32_t parallel;   // requests that run at once, at most 64; 0: 4
+    uint64_t context;    // positions a request, prompt and reply; 0: the most that fits
+    uint32_t chunk_rows; // prompt rows of one call at most, 256 to 4096; 0: 512
+    // Memory; of the first two only one may be given.
+    uint64_t memory_limit_bytes; // the budget; 0: what is available less the reserve
+    uint64_t reserve_bytes;      // to leave free; 0: the greater of 1 GiB and 3 percent
+    uint64_t prompt_cache_bytes; // cap of the prompt cache; 0: none (C-5)
+    enum lf_drafts drafts;
+    uint32_t draft_depth;   // 0: chosen by cost (D-5); else drafts a window, no loss budget (D-9)
     uint32_t queue_max;     // waiting requests; 0: 128
     double queue_timeout_s; // 0: none
-    enum lf_drafts drafts;
-    uint32_t draft_depth;  // 0: chosen by cost (D-5); else drafts a window, no loss budget (D-9)
     double decode_share;   // of the time, for running replies while prompts fill, below 1 (L-27)
     uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
     uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
-    uint64_t prompt_cache_bytes; // cap of the prompt cache; 0: none (C-5)
-    double (*clock)(void *ctx); // seconds, NULL: the monotonic clock
-    void *clock_ctx;
 };
 
 #define LF_ENGINE_OPTIONS_INIT                                                                     \
-    {.drafts = LF_DRAFTS_AUTO, .decode_share = 0.25, .long_prompts = 1, .max_gap_ms = 1000}
+    {.prompt_cache_bytes = LF_PROMPT_CACHE_AUTO, .drafts = LF_DRAFTS_AUTO, .decode_share = 0.25,   \
+     .long_prompts = 1, .max_gap_ms = 1000}
 
+// One model, loaded and served by a thread of its own. Several may live in one process.
 struct lf_engine;
+// model: a folder or ORG/NAME of the hub cache, NULL: the demo; options NULL: those of the macro.
+LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, const char *model,
+                                         const struct lf_engine_options *options,
+                                         struct lf_error *err);
 // Refuses new requests, gives running ones seconds to end, then cancels them; frees everything.
 void lf_engine_close(struct lf_engine *engine, double drain_seconds);
 // Any thread; id unique among live requests. LF_E_QUEUE_FULL, _CLOSED, _VALUE, _TOKEN, _CONTEXT.
@@ -180,6 +218,48 @@ LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id
 void lf_engine_cancel(struct lf_engine *engine, uint64_t id); // unknown ids are ignored
 // Never waits on a launch.
 void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);
+
+// What does not change while the engine lives; it goes with the engine.
+struct lf_engine_info {
+    const char *name, *folder; // the folder's last part; "" each without a folder
+    const char *fingerprint;   // names weights, configuration and build: equal names, equal tokens
+    uint64_t context;          // positions of a request, prompt and reply
+    uint32_t vocab, parallel;
+    bool drafts;                 // replies may be drafted
+    struct lf_sampling sampling; // the checkpoint's defaults, seed 0
+    const uint32_t *eos;         // [n_eos] end ids
+    uint32_t n_eos;
+    uint32_t bos;       // the first id of every prompt
+    uint32_t think_end; // the id that ends the reasoning of a thinking reply
+};
+const struct lf_engine_info *lf_engine_info(const struct lf_engine *engine);
+
+enum { LF_MEMORY_LINES_MAX = 32 };
+
+struct lf_memory_line {
+    const char *name; // a key such as weights, kv, prompt_cache
+    uint64_t planned_bytes;
+    uint64_t held_bytes; // now; 0: not known of this line
+    bool counted;        // part of the need: Engram tables stay on disk and are not
+};
+
+// The plan that was made before loading, and what is held now (engine.md M-1, M-11).
+struct lf_memory_report {
+    struct lf_memory_line line[LF_MEMORY_LINES_MAX];
+    uint32_t n_lines; // 0: the engine has no plan
+    uint64_t need_bytes, budget_bytes, reserve_bytes;
+    uint64_t available_bytes, total_bytes; // of the machine before loading
+    uint64_t kv_position_bytes;            // of one position of one request
+    uint64_t launch_bytes;                 // of the workspace, what a decode launch uses
+    uint64_t kv_pages_used, kv_pages_promised;
+    uint64_t context;
+    uint32_t parallel, chunk_rows, threads;
+};
+void lf_engine_memory_read(const struct lf_engine *engine, struct lf_memory_report *out);
+
+// The seed of a request that brings none, from its prompt (S-13). Images: their digests in order.
+uint64_t lf_seed_derive(const uint32_t *ids, size_t n, const uint8_t (*digests)[32],
+                        size_t n_images, uint64_t salt);
 
 #ifdef __cplusplus
 }

@@ -4,26 +4,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-
-struct lf_buffer {
-    char *data; // NUL-terminated once anything was added
-    size_t len, cap;
-    bool failed;
-};
+#include "lanefold.h"
 
 void lf_buffer_add(struct lf_buffer *buffer, const void *bytes, size_t len);
 void lf_buffer_add_text(struct lf_buffer *buffer, const char *text);
 void lf_buffer_printf(struct lf_buffer *buffer, const char *format, ...) LF_PRINTF(2, 3);
-void lf_buffer_clear(struct lf_buffer *buffer); // keeps the memory
-void lf_buffer_free(struct lf_buffer *buffer);
-
-struct lf_ids {
-    uint32_t *id;
-    size_t len, cap;
-    bool failed;
-};
 
 void lf_ids_add(struct lf_ids *ids, uint32_t id);
 void lf_ids_add_all(struct lf_ids *ids, const uint32_t *id, size_t len);
-void lf_ids_clear(struct lf_ids *ids);
-void lf_ids_free(struct lf_ids *ids);

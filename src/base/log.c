@@ -9,7 +9,7 @@ static struct {
     pthread_mutex_t lock;
     enum lf_log_level lowest;
     bool json;
-} state = {PTHREAD_MUTEX_INITIALIZER, LF_LOG_INFO, false};
+} state = {PTHREAD_MUTEX_INITIALIZER, LF_LOG_WARN, false};
 
 void lf_log_setup(enum lf_log_level lowest, bool json) {
     pthread_mutex_lock(&state.lock);

@@ -2,7 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "cli/session.h"
+#include "cli/flags.h"
+#include "lane/session.h"
 #include "text/json_text.h"
 
 static const char *const format_names[LF_WEIGHT_FORMATS] = {"bf16", "f16", "f32", "fp8", "mxfp4"};

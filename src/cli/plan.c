@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/serve_flags.h"
+#include "lane/session.h"
+#include "serve/plan_json.h"
 #include "text/json_text.h"
 
 // The guidance as a list, one text a way out.
@@ -26,10 +28,10 @@ static void print_ways(struct lf_buffer *out, const struct lf_memory *memory) {
 static enum lf_status print(const struct lf_memory *memory, bool json, struct lf_error *err) {
     struct lf_buffer out = {0};
     if (json) {
+        struct lf_memory_report report;
+        lf_memory_report(&report, memory, NULL);
         lf_buffer_add_text(&out, "{");
-        lf_plan_print_json(&out, &memory->plan);
-        lf_buffer_add_text(&out, ",");
-        lf_budget_print_json(&out, &memory->budget);
+        lf_plan_print_json(&out, &report);
         lf_buffer_printf(&out, ",\"disk_bytes\":%llu,\"fits\":%s",
                          (unsigned long long)(memory->ask.weight_bytes + memory->ask.table_bytes),
                          memory->fits ? "true" : "false");
@@ -56,22 +58,19 @@ enum lf_status lf_command_plan(int argc, char **argv, struct lf_error *err) {
     size_t n = sizeof flag / sizeof *flag;
     struct lf_positionals model;
     struct lf_session session = {0};
-    struct lf_memory memory = {0};
     LF_TRY(lf_flags_parse(flag, n, argc, argv, &model, 1, err));
     if (f.help) {
         lf_flags_print("plan [MODEL] [options of serve]",
                        "The memory that serving needs; exit code 1 when it does not fit.", flag, n);
         return LF_OK;
     }
-    enum lf_status status = lf_memory_budget(&memory, &f.memory, err);
+    struct lf_engine_options options = lf_serve_engine_options(&f);
+    enum lf_status status =
+        lf_session_plan(&session, model.n ? model.value[0] : NULL, &options, err);
     if (status == LF_OK)
-        status = lf_session_open(&session, model.n ? model.value[0] : NULL, err);
+        status = print(&session.memory, json, err);
     if (status == LF_OK)
-        status = lf_memory_plan(&memory, &session, &f.session, f.drafts, err);
-    if (status == LF_OK)
-        status = print(&memory, json, err);
-    if (status == LF_OK)
-        status = lf_memory_require(&memory, err);
+        status = lf_memory_require(&session.memory, err);
     lf_session_close(&session);
     return status;
 }

@@ -1,6 +1,7 @@
 // Runs one request on an engine and prints its reply on the terminal as it comes.
 #pragma once
-#include "cli/session.h"
+#include "cli/engine_flags.h"
+#include "lane/session.h"
 #include "text/reply.h"
 
 struct lf_reply_text {

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/reply_print.h"
-#include "kernel/sample/seed.h"
+#include "lane/session.h"
 #include "text/json_text.h"
 
 enum { TURNS_MAX = 512 };
 
 struct run_flags {
-    struct lf_session_flags session;
+    struct lf_engine_flags engine;
     const char *prompt, *effort;
     uint64_t max_tokens, seed, top_k;
     double temperature, top_p, min_p;
@@ -21,8 +21,8 @@ struct run_flags {
 
 struct run {
     struct run_flags f;
-    struct lf_session session;
     struct lf_engine *engine;
+    const struct lf_session *session; // the engine's
     struct lf_sampling sampling;
     struct lf_message turn[TURNS_MAX];
     struct lf_part part[TURNS_MAX];
@@ -50,8 +50,8 @@ static enum lf_status add_turn(struct run *r, enum lf_role role, const char *tex
 static enum lf_status encode(struct run *r, struct lf_ids *ids, struct lf_reply_options *options,
                              struct lf_error *err) {
     if (r->f.raw) {
-        lf_ids_add(ids, r->session.topology->bos_id);
-        return lf_tokenizer_encode(r->session.tokenizer, r->f.prompt, strlen(r->f.prompt), false,
+        lf_ids_add(ids, r->session->topology->bos_id);
+        return lf_tokenizer_encode(r->session->tokenizer, r->f.prompt, strlen(r->f.prompt), false,
                                    ids, err);
     }
     struct lf_chat chat = LF_CHAT_DEFAULTS;
@@ -61,7 +61,7 @@ static enum lf_status encode(struct run *r, struct lf_ids *ids, struct lf_reply_
     chat.thinking = r->f.thinking;
     chat.effort = r->effort;
     if (lf_prompt_render(&prompt, &chat, err) == LF_OK &&
-        lf_prompt_encode(&prompt, r->session.tokenizer, &r->session.controls, ids, err) == LF_OK)
+        lf_prompt_encode(&prompt, r->session->tokenizer, &r->session->controls, ids, err) == LF_OK)
         options->in_reasoning = prompt.in_reasoning;
     lf_prompt_free(&prompt);
     return err->status;
@@ -100,10 +100,10 @@ static enum lf_status answer(struct run *r, struct lf_reply_text *reply, struct 
             .prompt = ids.id, .prompt_len = (uint32_t)ids.len,
             .max_tokens = r->f.max_tokens ? (uint32_t)r->f.max_tokens : reply_max,
             .max_explicit = r->f.max_tokens != 0, .sampling = r->sampling,
-            .eos = &r->session.topology->eos_id, .n_eos = 1};
+            .eos = &r->session->topology->eos_id, .n_eos = 1};
         request.sampling.seed =
             r->f.seed_given ? r->f.seed : lf_seed_derive(ids.id, ids.len, NULL, 0, 0);
-        if (lf_reply_run(reply, r->engine, &r->session, &request, &options, r->f.raw, r->f.json,
+        if (lf_reply_run(reply, r->engine, r->session, &request, &options, r->f.raw, r->f.json,
                          err) != LF_OK)
             fflush(stdout);
         else if (r->f.json)
@@ -146,15 +146,15 @@ static enum lf_status chat_loop(struct run *r, struct lf_error *err) {
 
 static enum lf_status run(struct run *r, const char *model, struct lf_error *err) {
     struct lf_reply_text reply = {0};
-    LF_TRY(lf_session_open(&r->session, model, err));
+    struct lf_engine_options options = lf_engine_flags_single(&r->f.engine);
+    LF_TRY(lf_engine_open(&r->engine, model, &options, err));
+    r->session = lf_engine_session(r->engine);
+    const struct lf_sampling *own = &lf_engine_info(r->engine)->sampling;
     r->sampling = (struct lf_sampling){
-        .temperature = r->f.temperature >= 0 ? r->f.temperature : r->session.generation.temperature,
-        .top_p = r->f.top_p >= 0 ? r->f.top_p : r->session.generation.top_p,
-        .min_p = r->f.min_p >= 0 ? r->f.min_p : r->session.generation.min_p,
-        .top_k = r->f.top_k ? (int64_t)r->f.top_k : r->session.generation.top_k};
-    LF_TRY(lf_session_load(&r->session, &r->f.session, err));
-    LF_TRY(lf_engine_start(&r->engine, r->session.target, &(struct lf_engine_options){0}, err));
-    r->session.target = NULL;
+        .temperature = r->f.temperature >= 0 ? r->f.temperature : own->temperature,
+        .top_p = r->f.top_p >= 0 ? r->f.top_p : own->top_p,
+        .min_p = r->f.min_p >= 0 ? r->f.min_p : own->min_p,
+        .top_k = r->f.top_k ? (int64_t)r->f.top_k : own->top_k};
     if (!r->f.prompt)
         return chat_loop(r, err);
     if (r->f.raw || add_turn(r, LF_ROLE_USER, r->f.prompt, strlen(r->f.prompt), err) == LF_OK)
@@ -167,7 +167,7 @@ static const char usage[] = "run [MODEL] [-p TEXT] [options]";
 
 enum lf_status lf_command_run(int argc, char **argv, struct lf_error *err) {
     static struct run r;
-    r = (struct run){.f = {.session = LF_SESSION_FLAGS_INIT, .temperature = -1, .top_p = -1,
+    r = (struct run){.f = {.engine = LF_ENGINE_FLAGS_INIT, .temperature = -1, .top_p = -1,
                            .min_p = -1, .thinking = true}, .effort = 75};
     struct run_flags *f = &r.f;
     struct lf_flag flag[] = {
@@ -191,7 +191,7 @@ enum lf_status lf_command_run(int argc, char **argv, struct lf_error *err) {
         {.name = "no-thinking", .kind = LF_FLAG_OFF, .out = &f->thinking, .help = "chat mode"},
         {.name = "reasoning-effort", .kind = LF_FLAG_TEXT, .out = &f->effort,
          .help = "low, high, max or 1 to 100"},
-        LF_SESSION_FLAG_ROWS(f->session),
+        LF_ENGINE_FLAG_ROWS(f->engine),
         {.name = "help", .kind = LF_FLAG_ON, .out = &f->help, .help = "this text"},
     };
     size_t n = sizeof flag / sizeof *flag;
@@ -210,7 +210,6 @@ enum lf_status lf_command_run(int argc, char **argv, struct lf_error *err) {
     f->seed_given = lf_flag_given(flag, n, "seed");
     enum lf_status status = run(&r, model.n ? model.value[0] : NULL, err);
     lf_engine_close(r.engine, 0);
-    lf_session_close(&r.session);
     lf_arena_free(&r.arena);
     return status;
 }

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include "base/file.h"
 #include "base/utf8.h"
-#include "cli/session.h"
+#include "cli/engine_flags.h"
+#include "lane/session.h"
+#include "model/model.h"
 #include "text/json_text.h"
 
 enum { FILE_BYTES_MAX = 64 << 20, CHUNK_ROWS = 64 };
 
 struct score_flags {
-    struct lf_session_flags session;
+    struct lf_engine_flags engine;
     bool json, help;
 };
 
@@ -32,8 +34,8 @@ static void print_token(const struct lf_session *s, uint32_t id, double value, b
 }
 
 // Runs the rows in chunks; row i's logits score id i + 1, so the last is not run.
-static enum lf_status score(struct lf_session *s, const struct lf_ids *ids, bool json,
-                            struct lf_error *err) {
+static enum lf_status score(const struct lf_session *s, struct lf_target *target,
+                            const struct lf_ids *ids, bool json, struct lf_error *err) {
     struct lf_logprob_row row[CHUNK_ROWS];
     double total = 0, n = (double)(ids->len - 1);
     float *logits = malloc((size_t)CHUNK_ROWS * s->topology->vocab * sizeof *logits);
@@ -44,10 +46,10 @@ static enum lf_status score(struct lf_session *s, const struct lf_ids *ids, bool
         struct lf_chunk chunk = {.rows = left < CHUNK_ROWS ? (uint32_t)left : CHUNK_ROWS,
                                  .pos0 = at, .tok = ids->id + at};
         const uint32_t *next = chunk.tok + 1;
-        if (s->target->ops->grow(s->target, 0, at + chunk.rows, err) != LF_OK ||
-            lf_model_score(s->target, &chunk, logits, err) != LF_OK)
+        if (target->ops->grow(target, 0, at + chunk.rows, err) != LF_OK ||
+            lf_model_score(target, &chunk, logits, err) != LF_OK)
             break;
-        lf_model_logprobs(s->target, logits, chunk.rows, next, row);
+        lf_model_logprobs(target, logits, chunk.rows, next, row);
         for (uint32_t r = 0; r < chunk.rows; r++) {
             print_token(s, next[r], (double)row[r].drawn, json, at + r == 0);
             total += (double)row[r].drawn;
@@ -64,23 +66,23 @@ static enum lf_status score(struct lf_session *s, const struct lf_ids *ids, bool
     return err->status;
 }
 
-static enum lf_status score_file(struct lf_session *s, const struct score_flags *f,
-                                 const char *path, struct lf_error *err) {
+static enum lf_status score_file(const struct lf_session *s, struct lf_target *target,
+                                 const char *path, bool json, struct lf_error *err) {
     struct lf_buffer text = {0};
     struct lf_ids ids = {0};
     lf_ids_add(&ids, s->topology->bos_id);
     if (lf_file_read(&text, path, FILE_BYTES_MAX, err) == LF_OK &&
         lf_tokenizer_encode(s->tokenizer, text.data, text.len, false, &ids, err) == LF_OK) {
-        uint64_t context = s->target->ops->info(s->target)->context;
+        uint64_t context = target->ops->info(target)->context;
         if (ids.len < 2)
             lf_fail(err, LF_E_VALUE, "%s is empty: expected a text", path);
         else if (ids.len > context)
             lf_fail(err, LF_E_CONTEXT, "%s has %zu tokens with the first, the context has %llu",
                     path, ids.len, (unsigned long long)context);
         else {
-            if (f->json)
+            if (json)
                 fputs("{\"logprobs\":[", stdout);
-            score(s, &ids, f->json, err);
+            score(s, target, &ids, json, err);
         }
     }
     lf_ids_free(&ids);
@@ -89,10 +91,10 @@ static enum lf_status score_file(struct lf_session *s, const struct score_flags 
 }
 
 enum lf_status lf_command_score(int argc, char **argv, struct lf_error *err) {
-    struct score_flags f = {.session = LF_SESSION_FLAGS_INIT};
+    struct score_flags f = {.engine = LF_ENGINE_FLAGS_INIT};
     struct lf_flag flag[] = {
         {.name = "json", .kind = LF_FLAG_ON, .out = &f.json, .help = "as one JSON object"},
-        LF_SESSION_FLAG_ROWS(f.session),
+        LF_ENGINE_FLAG_ROWS(f.engine),
         {.name = "help", .kind = LF_FLAG_ON, .out = &f.help, .help = "this text"},
     };
     struct lf_positionals given;
@@ -106,9 +108,14 @@ enum lf_status lf_command_score(int argc, char **argv, struct lf_error *err) {
     }
     if (!given.n)
         return lf_fail(err, LF_E_USAGE, "a text FILE is missing");
-    if (lf_session_open(&session, given.n > 1 ? given.value[0] : NULL, err) == LF_OK &&
-        lf_session_load(&session, &f.session, err) == LF_OK)
-        score_file(&session, &f, given.value[given.n - 1], err);
+    const char *model = given.n > 1 ? given.value[0] : NULL;
+    struct lf_engine_options options = lf_engine_flags_single(&f.engine);
+    struct lf_target *target = NULL;
+    if (lf_session_plan(&session, model, &options, err) == LF_OK &&
+        lf_session_load(&session, options.isa, &target, err) == LF_OK)
+        score_file(&session, target, given.value[given.n - 1], f.json, err);
+    if (target)
+        target->ops->close(target);
     lf_session_close(&session);
     return err->status;
 }

@@ -6,16 +6,17 @@
 #include "base/log.h"
 #include "cli/serve_flags.h"
 #include "commit.h"
+#include "lane/session.h"
 #include "serve/server.h"
 
 // Sampling defaults: the operator's flag, else the checkpoint's generation config (engine.md S-15).
 static struct lf_sampling sampling(const struct serve_flags *f, const struct lf_flag *flag,
-                                   size_t n, const struct lf_generation *g) {
+                                   size_t n, const struct lf_sampling *own) {
     return (struct lf_sampling){
-        .temperature = lf_flag_given(flag, n, "temperature") ? f->temperature : g->temperature,
-        .top_p = lf_flag_given(flag, n, "top-p") ? f->top_p : g->top_p,
-        .min_p = lf_flag_given(flag, n, "min-p") ? f->min_p : g->min_p,
-        .top_k = lf_flag_given(flag, n, "top-k") ? (int64_t)f->top_k : g->top_k,
+        .temperature = lf_flag_given(flag, n, "temperature") ? f->temperature : own->temperature,
+        .top_p = lf_flag_given(flag, n, "top-p") ? f->top_p : own->top_p,
+        .min_p = lf_flag_given(flag, n, "min-p") ? f->min_p : own->min_p,
+        .top_k = lf_flag_given(flag, n, "top-k") ? (int64_t)f->top_k : own->top_k,
     };
 }
 
@@ -72,72 +73,31 @@ static enum lf_status wait_for_end(const sigset_t *signals, struct lf_engine *en
     return LF_OK;
 }
 
-// The plan's lines go to the log; nothing is loaded when it does not fit (M-3).
-static enum lf_status plan_memory(struct lf_memory *memory, const struct lf_session *s,
-                                  struct serve_flags *f, struct lf_error *err) {
-    struct lf_buffer text = {0};
-    LF_TRY(lf_memory_plan(memory, s, &f->session, f->drafts, err));
-    lf_memory_print(&text, memory);
-    for (char *line = text.failed ? NULL : text.data, *end; line && *line; line = end + 1) {
-        end = line + strcspn(line, "\n");
-        *end = 0;
-        lf_log(LF_LOG_INFO, "plan: %s", line);
-    }
-    lf_buffer_free(&text);
-    return lf_memory_require(memory, err);
-}
-
-// Read before the plan, which notes in no_drafts what it left out.
-static struct lf_engine_options lane_options(const struct serve_flags *f) {
-    bool off = f->session.no_drafts || !strcmp(f->drafts, "off");
-    enum lf_drafts wanted = strcmp(f->drafts, "on") ? LF_DRAFTS_AUTO : LF_DRAFTS_ON;
-    return (struct lf_engine_options){.queue_max = (uint32_t)f->queue,
-                                      .queue_timeout_s = f->queue_timeout_s,
-                                      .drafts = off ? LF_DRAFTS_OFF : wanted,
-                                      .draft_depth = (uint32_t)f->draft_depth,
-                                      .decode_share = f->decode_share,
-                                      .long_prompts = (uint32_t)f->long_prompts,
-                                      .max_gap_ms = (uint32_t)f->max_gap_ms};
-}
-
-static enum lf_status serve(struct lf_session *s, struct serve_flags *f,
-                            struct lf_memory *memory, struct lf_server_options *o,
+static enum lf_status serve(struct lf_engine *engine, const struct serve_flags *f,
+                            struct lf_server_options *o, const sigset_t *signals,
                             struct lf_error *err) {
-    struct lf_engine *engine = NULL;
-    struct lf_server *server = NULL;
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    char fingerprint[20];
-    struct lf_engine_options engine_options = lane_options(f);
-    LF_TRY(plan_memory(memory, s, f, err));
-    engine_options.prompt_cache_bytes = memory->ask.cache_bytes;
-    LF_TRY(lf_session_load(s, &f->session, err));
-    LF_TRY(lf_memory_check(memory, s->target, err));
-    struct lf_server_memory report = {.plan = &memory->plan, .budget = &memory->budget,
-                                      .target = s->target};
-    o->memory = &report;
-    lf_model_fingerprint(s->target, fingerprint);
-    o->fingerprint = fingerprint;
-    LF_TRY(lf_engine_start(&engine, s->target, &engine_options, err));
-    s->target = NULL;
-    o->drafts = lf_engine_drafts(engine);
-    if (lf_server_open(&server, o, engine, s->tokenizer, &s->controls, err) == LF_OK) {
-        lf_log(LF_LOG_INFO, "model %s: temperature %g, top_p %g, top_k %lld, min_p %g, thinking %s",
-               o->name, o->sampling.temperature, o->sampling.top_p, (long long)o->sampling.top_k,
-               o->sampling.min_p, o->thinking ? "on" : "off");
-        printf("listening on %s\n", lf_server_url(server));
-        fflush(stdout);
-        // A dead engine has nothing to drain, and the process ends within two seconds (F-3).
-        double drain_s = wait_for_end(&signals, engine, err) == LF_OK ? f->drain_s : 0;
-        lf_log(LF_LOG_INFO, "draining for at most %g s", drain_s);
-        lf_server_stop(server, drain_s);
-    }
-    lf_engine_close(engine, 0);
+    const struct lf_session *session = lf_engine_session(engine);
+    struct lf_server *server;
+    LF_TRY(lf_server_open(&server, o, engine, session->tokenizer, &session->controls, err));
+    lf_log(LF_LOG_INFO, "model %s: temperature %g, top_p %g, top_k %lld, min_p %g, thinking %s",
+           o->name, o->sampling.temperature, o->sampling.top_p, (long long)o->sampling.top_k,
+           o->sampling.min_p, o->thinking ? "on" : "off");
+    printf("listening on %s\n", lf_server_url(server));
+    fflush(stdout);
+    // A dead engine has nothing to drain, and the process ends within two seconds (F-3).
+    double drain_s = wait_for_end(signals, engine, err) == LF_OK ? f->drain_s : 0;
+    lf_log(LF_LOG_INFO, "draining for at most %g s", drain_s);
+    lf_server_stop(server, drain_s);
     return err->status;
+}
+
+// Blocked in every thread to come, so that only wait_for_end sees them.
+static void block_signals(sigset_t *signals) {
+    sigemptyset(signals);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 static const char usage[] = "serve [MODEL] [options]";
@@ -149,7 +109,8 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
     };
     size_t n = sizeof flag / sizeof *flag;
     struct lf_positionals model;
-    struct lf_session session = {0};
+    struct lf_engine *engine = NULL;
+    sigset_t signals;
     LF_TRY(lf_flags_parse(flag, n, argc, argv, &model, 1, err));
     if (f.help) {
         lf_flags_print(usage, "Answers OpenAI clients over HTTP; prints its URL when ready.", flag,
@@ -172,17 +133,13 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
         .allow_half_close = f.half_close, .no_extras = f.no_extras, .extras_key = f.extras_key,
         .backend = "cpu", .commit = LF_COMMIT, .strict_tools = f.strict_tools,
     };
-    struct lf_memory memory = {0};
-    enum lf_status status = set_names(&o, &f, err);
-    if (status == LF_OK)
-        status = lf_memory_budget(&memory, &f.memory, err);
-    if (status == LF_OK)
-        status = lf_session_open(&session, model.n ? model.value[0] : NULL, err);
-    if (status == LF_OK) {
-        o.name = f.name ? f.name : lf_session_name(&session);
-        o.sampling = sampling(&f, flag, n, &session.generation);
-        status = serve(&session, &f, &memory, &o, err);
-    }
-    lf_session_close(&session);
-    return status;
+    LF_TRY(set_names(&o, &f, err));
+    struct lf_engine_options options = lf_serve_engine_options(&f);
+    block_signals(&signals);
+    LF_TRY(lf_engine_open(&engine, model.n ? model.value[0] : NULL, &options, err));
+    o.name = f.name ? f.name : lf_engine_info(engine)->name;
+    o.sampling = sampling(&f, flag, n, &lf_engine_info(engine)->sampling);
+    serve(engine, &f, &o, &signals, err);
+    lf_engine_close(engine, 0);
+    return err->status;
 }

@@ -5,7 +5,8 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/utf8.h"
-#include "cli/session.h"
+#include "cli/flags.h"
+#include "lane/session.h"
 #include "text/chat_json.h"
 
 enum { INPUT_BYTES_MAX = 256 << 20 };

@@ -202,9 +202,3 @@ void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, 
                           "the system will swap or read weights from disk again and again\n",
                      (double)((need(ask) >> 20) + 1) / 1024);
 }
-
-void lf_budget_print_json(struct lf_buffer *out, const struct lf_budget *budget) {
-    lf_buffer_printf(out, "\"budget_bytes\":%" PRIu64 ",\"reserve_bytes\":%" PRIu64
-                          ",\"available_bytes\":%" PRIu64 ",\"total_bytes\":%" PRIu64,
-                     budget->bytes, budget->reserve, budget->available, budget->total);
-}

@@ -35,5 +35,3 @@ enum { LF_CHUNK_ROWS_MIN = 256 };
 
 // One line a way out, computed: context, parallel, chunk, cache, all of them, a larger limit.
 void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, uint64_t bytes);
-// Members of a JSON object, without its braces.
-void lf_budget_print_json(struct lf_buffer *out, const struct lf_budget *budget);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "lane/session.h"
 #include "lane/stream.h"
 
 enum { QUEUE_MAX = 128 };
@@ -17,7 +18,7 @@ static double monotonic(void *ctx) {
 }
 
 double lf_engine_now(const struct lf_engine *e) {
-    return e->options.clock(e->options.clock_ctx);
+    return e->time.now(e->time.ctx);
 }
 
 void lf_engine_die(struct lf_engine *e, const char *message) {
@@ -85,7 +86,7 @@ static void measure(struct lf_engine *e) {
     const struct lf_engine_options *o = &e->options;
     if (o->drafts == LF_DRAFTS_OFF || o->draft_depth)
         return;
-    if (lf_cost_measure(&e->cost, e->target, o->clock, o->clock_ctx, &err) != LF_OK)
+    if (lf_cost_measure(&e->cost, e->target, e->time.now, e->time.ctx, &err) != LF_OK)
         lf_log(LF_LOG_WARN, "no drafts: launches could not be timed: %s", err.text);
 }
 
@@ -144,7 +145,9 @@ static enum lf_status check_options(const struct lf_target *target,
 }
 
 enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
-                              const struct lf_engine_options *options, struct lf_error *err) {
+                              const struct lf_engine_options *options,
+                              const struct lf_time_source *time, struct lf_error *err) {
+    static const struct lf_time_source clock = {.now = monotonic};
     *out = NULL;
     LF_TRY(check_options(target, options, err));
     struct lf_engine *e = calloc(1, sizeof *e);
@@ -153,8 +156,11 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     e->target = target;
     e->info = target->ops->info(target);
     e->options = *options;
-    if (!options->clock)
-        e->options.clock = monotonic;
+    e->time = time ? *time : clock;
+    e->about = (struct lf_engine_info){.name = "", .folder = "", .fingerprint = "",
+                                       .context = e->info->context, .vocab = e->info->vocab,
+                                       .parallel = e->info->slots,
+                                       .drafts = options->drafts != LF_DRAFTS_OFF};
     if (!options->long_prompts)
         e->options.long_prompts = 1;
     e->share = (struct lf_share){.share = options->decode_share, .gap = options->max_gap_ms * 1e-3};
@@ -167,6 +173,7 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     pthread_cond_init(&e->wake, NULL);
     int failed = ENOMEM;
     uint64_t cap = options->prompt_cache_bytes;
+    LF_ASSERT(cap != LF_PROMPT_CACHE_AUTO);
     bool cached = !cap || lf_cache_open(&e->cache, target, cap, err) == LF_OK;
     if (e->slot && e->sorted && e->chunk && e->round && cached) {
         // Before the first request can come: none waits for it, and no queue fills.
@@ -193,19 +200,23 @@ void lf_engine_close(struct lf_engine *e, double drain_seconds) {
     pthread_join(e->thread, NULL);
     lf_cache_close(e->cache);
     e->target->ops->close(e->target);
+    if (e->session)
+        lf_session_close(e->session);
+    free(e->session);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->wake);
     free_engine(e);
 }
 
-enum lf_status lf_engine_refuse_length(uint64_t context, uint64_t prompt, uint64_t reply,
-                                       const char *param, struct lf_error *err) {
-    return lf_fail_param(err, LF_E_CONTEXT, param,
-                         "This model's maximum context length is %llu tokens, but the request "
-                         "needs %llu tokens (%llu in the prompt, %llu for the reply). Shorten the "
-                         "prompt or lower the reply limit.",
-                         (unsigned long long)context, (unsigned long long)(prompt + reply),
-                         (unsigned long long)prompt, (unsigned long long)reply);
+// The one sentence for a request past the context (api.md 4).
+static enum lf_status refuse_length(uint64_t context, uint64_t prompt, uint64_t reply,
+                                    struct lf_error *err) {
+    return lf_fail(err, LF_E_CONTEXT,
+                   "This model's maximum context length is %llu tokens, but the request needs %llu "
+                   "tokens (%llu in the prompt, %llu for the reply). Shorten the prompt or lower "
+                   "the reply limit.",
+                   (unsigned long long)context, (unsigned long long)(prompt + reply),
+                   (unsigned long long)prompt, (unsigned long long)reply);
 }
 
 static enum lf_status check(const struct lf_engine *e, const struct lf_request *r,
@@ -216,12 +227,18 @@ static enum lf_status check(const struct lf_engine *e, const struct lf_request *
         return lf_fail(err, LF_E_VALUE, "the prompt is empty: expected at least one token");
     if (!r->max_tokens)
         return lf_fail(err, LF_E_VALUE, "the reply limit is 0: expected at least 1");
+    if (r->top_logprobs > LF_LOGPROBS_MAX)
+        return lf_fail(err, LF_E_VALUE, "%u alternatives a token: expected at most %d",
+                       r->top_logprobs, LF_LOGPROBS_MAX);
+    if (r->n_shared > LF_SHARED_MAX)
+        return lf_fail(err, LF_E_VALUE, "%u shared blocks: expected at most %d", r->n_shared,
+                       LF_SHARED_MAX);
     for (uint64_t i = 0; i < prompt; i++)
         if (r->prompt[i] >= e->info->vocab)
             return lf_fail(err, LF_E_TOKEN, "token id %u at prompt index %llu: expected below %u",
                            r->prompt[i], (unsigned long long)i, e->info->vocab);
     if (prompt >= context || prompt + reply > context)
-        return lf_engine_refuse_length(context, prompt, reply, "", err);
+        return refuse_length(context, prompt, reply, err);
     return LF_OK;
 }
 
@@ -275,10 +292,6 @@ void lf_engine_status_read(struct lf_engine *e, struct lf_engine_status *out) {
     pthread_mutex_unlock(&e->lock);
 }
 
-bool lf_engine_drafts(const struct lf_engine *e) {
-    return e->options.drafts != LF_DRAFTS_OFF;
-}
-
-const struct lf_target_info *lf_engine_info(const struct lf_engine *e) {
-    return e->info;
+const struct lf_engine_info *lf_engine_info(const struct lf_engine *e) {
+    return &e->about;
 }

@@ -65,10 +65,14 @@ struct lf_round {
     double pass_seconds;
 };
 
+struct lf_session;
 struct lf_engine {
     struct lf_target *target;
     const struct lf_target_info *info;
     struct lf_engine_options options;
+    struct lf_time_source time;
+    struct lf_session *session; // its own, freed at close; NULL: started over a target
+    struct lf_engine_info about;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;

@@ -32,7 +32,7 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
                                struct lf_error *err) {
     uint64_t most = m->t->positions_max, context = options->context ? options->context : most;
     if (context > most)
-        return lf_fail(err, LF_E_USAGE, "--context %llu: the model has %llu positions",
+        return lf_fail(err, LF_E_USAGE, "a context of %llu: the model has %llu positions",
                        (unsigned long long)context, (unsigned long long)most);
     m->info = (struct lf_target_info){
         .slots = options->slots ? options->slots : 1,

@@ -119,16 +119,3 @@ void lf_plan_measure(uint64_t bytes[LF_PLAN_PARTS], const struct lf_plan *plan,
     bytes[LF_PLAN_WORK] = memory->work > others ? memory->work - others : 0;
     bytes[LF_PLAN_SCRATCH] = memory->scratch;
 }
-
-void lf_plan_print_json(struct lf_buffer *out, const struct lf_plan *plan) {
-    lf_buffer_printf(out, "\"parallel\":%u,\"context\":%llu,\"chunk_rows\":%u,\"threads\":%u,",
-                     plan->slots, (unsigned long long)plan->context, plan->chunk_rows,
-                     plan->threads);
-    lf_buffer_printf(out, "\"kv_position_bytes\":%llu,\"launch_bytes\":%llu,\"lines\":{",
-                     (unsigned long long)plan->kv_position_bytes,
-                     (unsigned long long)plan->launch_bytes);
-    for (int part = 0; part < LF_PLAN_PARTS; part++)
-        lf_buffer_printf(out, "%s\"%s\":%llu", part ? "," : "", lines[part].key,
-                         (unsigned long long)plan->bytes[part]);
-    lf_buffer_printf(out, "},\"need_bytes\":%llu", (unsigned long long)plan->need);
-}

@@ -2,7 +2,6 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/buffer.h"
 #include "format/topology.h"
 
 enum lf_plan_part {
@@ -59,5 +58,3 @@ bool lf_plan_exceeded(uint64_t planned, uint64_t measured);
 // What a loaded model took, by line; 0: not known of that line.
 void lf_plan_measure(uint64_t bytes[LF_PLAN_PARTS], const struct lf_plan *plan,
                      const struct lf_model_memory *memory);
-// Members of a JSON object, without its braces.
-void lf_plan_print_json(struct lf_buffer *out, const struct lf_plan *plan);

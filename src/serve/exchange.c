@@ -33,7 +33,7 @@ static const char *retry_after(struct lf_exchange *x) {
     pthread_mutex_lock(&server->live_lock);
     double each_s = server->mean_request_s;
     pthread_mutex_unlock(&server->live_lock);
-    double slots = lf_engine_info(server->engine)->slots;
+    double slots = lf_engine_info(server->engine)->parallel;
     double wait_s = each_s * (status.waiting + 1.0) / (slots > 0 ? slots : 1);
     char *text = lf_arena_alloc(&x->arena, 16, 1);
     if (!text)

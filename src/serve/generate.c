@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "kernel/sample/seed.h"
 #include "serve/state.h"
 
 enum { JSON_DEPTH_MAX = 128, LIMIT_THINKING = 65536, LIMIT_PLAIN = 8192, CHOICES_MAX = 8 };
@@ -173,22 +172,17 @@ static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct l
     pthread_mutex_unlock(&g->x->lock);
 }
 
-static enum lf_status check_context(struct lf_generation *g, struct lf_error *err) {
+static enum lf_status choose_limit(struct lf_generation *g, struct lf_error *err) {
     const struct lf_server_options *options = &g->x->server->options;
-    uint64_t window = lf_engine_info(g->x->server->engine)->context, prompt = g->prompt.len;
     bool given = g->params.max_tokens && !options->clamp_reply;
     uint64_t fallback = options->max_tokens ? options->max_tokens
                         : g->thinking       ? LIMIT_THINKING
                                             : LIMIT_PLAIN;
     uint64_t wanted = g->params.max_tokens ? g->params.max_tokens : fallback;
-    if (!prompt)
+    if (!g->prompt.len)
         return lf_fail_param(err, LF_E_VALUE, g->voice->prompt_field,
                              "the prompt is empty: at least one token is needed");
-    if (prompt >= window || (given && prompt + wanted > window)) {
-        uint64_t reply = g->params.max_tokens ? wanted : 1;
-        return lf_engine_refuse_length(window, prompt, reply, g->voice->prompt_field, err);
-    }
-    // A limit that is not the client's may pass the window: the engine then ends there.
+    // A limit that is not the client's may pass the context: the engine then ends there.
     g->limit = (uint32_t)wanted;
     g->limit_given = given;
     return LF_OK;
@@ -227,24 +221,23 @@ static enum lf_status submit(struct lf_generation *g, struct lf_request *request
     pthread_mutex_lock(&x->lock);
     x->in_engine = false;
     pthread_mutex_unlock(&x->lock);
+    if (err->status == LF_E_CONTEXT)
+        snprintf(err->param, sizeof err->param, "%s", g->voice->prompt_field);
     return err->status;
 }
 
 // Where prompts part: control ids come from the template alone, never from a message's text.
 static void mark_turns(struct lf_generation *g, struct lf_request *request) {
     const struct lf_controls *controls = g->x->server->controls;
-    g->shared_end = 0;
     for (uint32_t i = 0; i < request->prompt_len; i++) {
         if (request->prompt[i] == controls->id[LF_CONTROL_ASSISTANT])
             request->history_len = i;
         if (request->prompt[i] != controls->id[LF_CONTROL_USER])
             continue;
         request->rewind_len = i;
-        if (!g->shared_end)
-            g->shared_end = i;
+        if (!request->n_shared && i)
+            request->shared[request->n_shared++] = i;
     }
-    request->shared = &g->shared_end;
-    request->n_shared = g->shared_end > 0;
 }
 
 enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err) {
@@ -259,7 +252,7 @@ enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err
                                        .n_stops = params->n_stops};
     if (g->prompt.failed)
         return lf_fail(err, LF_E_MEM, "no memory for the prompt's ids");
-    LF_TRY(check_context(g, err));
+    LF_TRY(choose_limit(g, err));
     g->seed = params->seed_given ? params->sampling.seed
                                  : lf_seed_derive(g->prompt.id, g->prompt.len, NULL, 0,
                                                   server->options.seed_salt);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
-#include "lane/engine.h"
+#include "lanefold.h"
 #include "serve/exchange.h"
 #include "serve/logprobs.h"
 #include "serve/params.h"
@@ -76,7 +76,6 @@ struct lf_generation {
     bool opened, begun;
     bool custom_open; // the call being streamed is a custom tool's
     struct lf_buffer custom_text;
-    uint32_t shared_end; // rows of the system text, for the prompt cache
     uint32_t completion_now, reasoning_now, cached_now;
 };
 

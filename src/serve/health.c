@@ -44,13 +44,14 @@ enum lf_status lf_ready_handle(struct lf_exchange *x, struct lf_error *err) {
 
 enum lf_status lf_version_handle(struct lf_exchange *x, struct lf_error *err) {
     const struct lf_server_options *options = &x->server->options;
+    const char *fingerprint = lf_engine_info(x->server->engine)->fingerprint;
     (void)err;
     lf_buffer_add_text(&x->out, "{\"version\":\"" LF_VERSION "\",\"commit\":");
     lf_json_print_string(&x->out, options->commit, strlen(options->commit));
     lf_buffer_add_text(&x->out, ",\"backend\":");
     lf_json_print_string(&x->out, options->backend, strlen(options->backend));
     lf_buffer_add_text(&x->out, ",\"fingerprint\":");
-    lf_json_print_string(&x->out, options->fingerprint, strlen(options->fingerprint));
+    lf_json_print_string(&x->out, fingerprint, strlen(fingerprint));
     lf_buffer_add_text(&x->out, "}");
     lf_exchange_answer(x, 200, "application/json");
     return LF_OK;

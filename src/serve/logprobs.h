@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/buffer.h"
-#include "model/target.h"
+#include "lanefold.h"
 #include "text/reply.h"
 #include "text/tokenizer.h"
 

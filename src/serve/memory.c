@@ -1,6 +1,6 @@
 // GET /memory (api.md 15): what is in use now, beside the plan of the start (engine.md M-11).
 #include "base/process.h"
-#include "model/model.h"
+#include "serve/plan_json.h"
 #include "serve/router.h"
 #include "serve/state.h"
 
@@ -25,20 +25,19 @@ static void print_process(struct lf_buffer *out) {
     lf_buffer_add_text(out, "}");
 }
 
-static void print_model(struct lf_buffer *out, const struct lf_server_memory *memory) {
-    struct lf_model_memory now;
-    uint64_t lines[LF_PLAN_PARTS];
+static void print_model(struct lf_buffer *out, const struct lf_engine *engine) {
+    struct lf_memory_report report;
     const char *comma = "";
-    lf_model_memory_read(memory->target, &now);
-    lf_plan_measure(lines, memory->plan, &now);
+    lf_engine_memory_read(engine, &report);
+    if (!report.n_lines)
+        return;
     lf_buffer_printf(out, ",\"kv_pages_used\":%llu,\"kv_pages_promised\":%llu,\"lines\":{",
-                     (unsigned long long)now.kv_pages, (unsigned long long)memory->plan->kv_pages);
-    for (int part = 0; part < LF_PLAN_PARTS; part++)
-        print_bytes(out, &comma, lf_plan_key(part), lines[part]);
+                     (unsigned long long)report.kv_pages_used,
+                     (unsigned long long)report.kv_pages_promised);
+    for (uint32_t i = 0; i < report.n_lines; i++)
+        print_bytes(out, &comma, report.line[i].name, report.line[i].held_bytes);
     lf_buffer_add_text(out, "},\"plan\":{");
-    lf_plan_print_json(out, memory->plan);
-    lf_buffer_add_text(out, ",");
-    lf_budget_print_json(out, memory->budget);
+    lf_plan_print_json(out, &report);
     lf_buffer_add_text(out, "}");
 }
 
@@ -58,12 +57,10 @@ static void print_cache(struct lf_buffer *out, struct lf_engine *engine) {
 }
 
 enum lf_status lf_memory_handle(struct lf_exchange *x, struct lf_error *err) {
-    const struct lf_server_memory *memory = x->server->options.memory;
     (void)err;
     lf_buffer_add_text(&x->out, "{");
     print_process(&x->out);
-    if (memory)
-        print_model(&x->out, memory);
+    print_model(&x->out, x->server->engine);
     print_cache(&x->out, x->server->engine);
     lf_buffer_add_text(&x->out, "}");
     lf_exchange_answer(x, 200, "application/json");

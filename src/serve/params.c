@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "kernel/logprobs/logprobs.h"
 
 enum { STOPS_MAX = 64, STOP_BYTES_MAX = 1024, BIASES_MAX = 1024, STOP_IDS_MAX = 1024 };
 

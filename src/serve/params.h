@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "base/arena.h"
 #include "base/error.h"
-#include "kernel/sample/sample.h"
+#include "lanefold.h"
 #include "serve/fields.h"
 
 struct lf_params {

@@ -68,11 +68,12 @@ static bool failure(const struct lf_generation *g, enum lf_refusal *refusal, con
 
 static void print_head(struct lf_generation *g, const char *object, struct lf_buffer *out) {
     const struct lf_server_options *options = &g->x->server->options;
+    const char *fingerprint = lf_engine_info(g->x->server->engine)->fingerprint;
     lf_buffer_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":",
                      g->reply_id, object, (long long)g->created_s);
     lf_json_print_string(out, options->name, strlen(options->name));
     lf_buffer_add_text(out, ",\"system_fingerprint\":");
-    lf_json_print_string(out, options->fingerprint, strlen(options->fingerprint));
+    lf_json_print_string(out, fingerprint, strlen(fingerprint));
 }
 
 // Words the next tokens' log-probabilities into g->logprobs; nothing where they are not wanted.

@@ -28,7 +28,6 @@ static void fill_defaults(struct lf_server_options *o) {
     o->slow_reader_s = o->slow_reader_s > 0 ? o->slow_reader_s : 120;
     o->stream_bytes_max = o->stream_bytes_max ? o->stream_bytes_max : (size_t)1 << 20;
     o->extras_key = o->extras_key ? o->extras_key : "lanefold";
-    o->fingerprint = o->fingerprint ? o->fingerprint : "";
     o->backend = o->backend ? o->backend : "";
     o->commit = o->commit ? o->commit : "";
 }

@@ -4,21 +4,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "kernel/sample/sample.h"
-#include "lane/budget.h"
-#include "lane/engine.h"
-#include "model/plan.h"
+#include "lanefold.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
 enum lf_reasoning_field { LF_REASONING_CONTENT, LF_REASONING_PLAIN, LF_REASONING_BOTH };
-
-// What /memory tells beside the figures of the process (engine.md M-11).
-struct lf_server_memory {
-    const struct lf_plan *plan;
-    const struct lf_budget *budget;
-    struct lf_target *target; // a model of model/model.h
-};
 
 // Everything must outlive the server. Zero is the default of each number that names one.
 struct lf_server_options {
@@ -48,14 +38,12 @@ struct lf_server_options {
     double slow_reader_s;      // 0: 120
     size_t stream_bytes_max;   // unread events of a stream that make its reader slow; 0: 1 MiB
     double request_timeout_s;  // 0: none
-    bool drafts; // the engine drafts; replies say so
     bool strict_model, strict_tools, early_headers, clamp_reply, allow_half_close;
 
     enum lf_reasoning_field reasoning_field;
     bool no_extras;         // leave the lanefold block out
     const char *extras_key; // NULL: lanefold
-    const char *fingerprint, *backend, *commit; // NULL: empty
-    const struct lf_server_memory *memory; // NULL: /memory tells of the process only
+    const char *backend, *commit; // NULL: empty
 };
 
 struct lf_server;

@@ -82,6 +82,7 @@ static void print_dropped(const struct lf_generation *g, struct lf_buffer *out) 
 void lf_extras_print(const struct lf_generation *g, struct lf_buffer *out) {
     const struct lf_server_options *options = &g->x->server->options;
     const struct lf_stats *s = &g->heard.stats;
+    bool drafts = lf_engine_info(g->x->server->engine)->drafts && g->params.draft;
     char exact[65], decimal[65];
     if (options->no_extras)
         return;
@@ -99,7 +100,7 @@ void lf_extras_print(const struct lf_generation *g, struct lf_buffer *out) {
     lf_buffer_printf(out,
                      "\"draft\":%s,\"rounds\":%u,\"drafted\":%u,\"accepted\":%u,"
                      "\"plain_rounds\":%u,\"min_rows\":%u,",
-                     options->drafts && g->params.draft ? "true" : "false", s->rounds,
+                     drafts ? "true" : "false", s->rounds,
                      s->drafted, s->accepted, s->plain_rounds, s->min_rows);
     lf_buffer_printf(out,
                      "\"queue_seconds\":%.6f,\"prefill_seconds\":%.6f,"

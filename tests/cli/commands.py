@@ -59,7 +59,7 @@ def check_usage():
     refused("temperature", 2, "--temperature 3", "run", "-p", "x", "--temperature", "3")
     refused("nan", 2, "--temperature nan", "run", "-p", "x", "--temperature", "nan")
     refused("effort", 2, "effort", "run", "-p", "x", "--reasoning-effort", "warp")
-    refused("context", 2, "--context 5000: the model has 4096", "run", "-p", "x", "--context",
+    refused("context", 2, "a context of 5000: the model has 4096", "run", "-p", "x", "--context",
             "5000")
     refused("no model", 1, "hf download org/absent", "run", "org/absent", "-p", "x")
     refused("score needs a file", 2, "FILE is missing", "score")

@@ -8,7 +8,6 @@
 #include <string.h>
 #include "kernel/sample/noise.h"
 #include "kernel/sample/sample.h"
-#include "kernel/sample/seed.h"
 #include "kernel_check.h"
 #include "vectors.h"
 

@@ -123,7 +123,7 @@ static void do_repeats_draft_themselves(void **state) {
     fake.script = script;
     fake.n_script = 400;
     kit_open(&k, fake, (struct lf_engine_options){.drafts = LF_DRAFTS_AUTO}, true);
-    assert_true(lf_engine_drafts(k.engine));
+    assert_true(lf_engine_info(k.engine)->drafts);
     kit_prompt(prompt, 8, 3);
     struct lf_request r = kit_request(prompt, 8, 400);
     kit_submit(&k, 1, &r, &h);

@@ -137,11 +137,10 @@ void kit_open(struct kit *kit, struct lf_fake_options fake, struct lf_engine_opt
     fake.launched = launched;
     fake.launched_ctx = kit;
     kit->target = lf_fake_target_open(&fake);
-    if (simulated) {
-        options.clock = lf_fake_clock;
-        options.clock_ctx = kit->target;
-    }
-    assert_int_equal(lf_engine_start(&kit->engine, kit->target, &options, &err), LF_OK);
+    struct lf_time_source time = {.now = lf_fake_clock, .ctx = kit->target};
+    assert_int_equal(lf_engine_start(&kit->engine, kit->target, &options, simulated ? &time : NULL,
+                                     &err),
+                     LF_OK);
 }
 
 void kit_gate_open(struct kit *kit) {

@@ -358,10 +358,10 @@ static void are_wrong_options_refused(void **state) {
         &(struct lf_fake_options){.slots = 1, .vocab = 10, .chunk_rows = 4, .context = 20});
     struct lf_error err = LF_ERROR_INIT;
     struct lf_engine_options on = {.drafts = LF_DRAFTS_ON}, share = {.decode_share = 1};
-    assert_int_equal(lf_engine_start(&e, t, &on, &err), LF_E_UNSUPPORTED); // F-6
+    assert_int_equal(lf_engine_start(&e, t, &on, NULL, &err), LF_E_UNSUPPORTED); // F-6
     assert_non_null(strstr(err.text, "no drafter"));
     err = (struct lf_error)LF_ERROR_INIT;
-    assert_int_equal(lf_engine_start(&e, t, &share, &err), LF_E_VALUE);
+    assert_int_equal(lf_engine_start(&e, t, &share, NULL, &err), LF_E_VALUE);
     t->ops->close(t);
 }
 

@@ -87,14 +87,14 @@ static void prompts_that_part_at_a_mark_resume_there(void **state) {
     static const uint32_t parts[] = {300, 600, 990};
     struct kit kit;
     struct heard h;
-    uint32_t prompt[1000], shared = 300;
+    uint32_t prompt[1000];
     (void)state;
     open_one(&kit, GIB);
     kit_prompt(prompt, 1000, 3);
     struct lf_request r = kit_request(prompt, 1000, 5);
     r.history_len = 990;
     r.rewind_len = 600;
-    r.shared = &shared;
+    r.shared[0] = 300;
     r.n_shared = 1;
     assert_int_equal(serve(&kit, &r, &h), 0);
     heard_free(&h);

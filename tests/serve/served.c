@@ -41,10 +41,10 @@ void served_open(struct served *s, const struct served_plan *plan) {
         engine.drafts = LF_DRAFTS_ON;
         engine.draft_depth = 3;
     }
-    assert_int_equal(lf_engine_start(&s->engine, lf_fake_target_open(&fake), &engine, &err), LF_OK);
+    assert_int_equal(lf_engine_start(&s->engine, lf_fake_target_open(&fake), &engine, NULL, &err),
+                     LF_OK);
     struct lf_server_options options = plan->options;
     options.name = "demo";
-    options.fingerprint = "lf_test";
     assert_int_equal(lf_server_open(&s->server, &options, s->engine, s->tokenizer, &s->controls,
                                     &err),
                      LF_OK);

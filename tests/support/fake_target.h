@@ -48,4 +48,4 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options);
 uint32_t lf_fake_next(const uint32_t *history, uint64_t length, uint64_t seed, uint32_t vocab);
 // Launches so far.
 uint32_t lf_fake_launches(const struct lf_target *target);
-double lf_fake_clock(void *target); // for lf_engine_options
+double lf_fake_clock(void *target); // for lf_time_source

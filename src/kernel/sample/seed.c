@@ -1,4 +1,5 @@
-#include "kernel/sample/seed.h"
+// The seed of a request that brings none, derived from its prompt (engine.md S-13).
+#include "lanefold.h"
 
 #include "base/sha256.h"
 

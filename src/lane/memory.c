@@ -1,40 +1,41 @@
-#include "cli/memory.h"
+#include "lane/memory.h"
 
 #include <inttypes.h>
-#include <string.h>
 #include "base/log.h"
 #include "base/process.h"
 #include "lane/warm.h"
+#include "model/model.h"
 
 #define GIB ((double)(UINT64_C(1) << 30))
 
-// The prompt cache that nobody sized takes no more.
-enum { CACHE_GIB_MAX = 16 };
+// Slots when nobody says how many, and the most that a prompt cache nobody sized takes.
+enum { PARALLEL = 4, CACHE_GIB_MAX = 16 };
 
-enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_memory_flags *flags,
+enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_engine_options *options,
                                 struct lf_error *err) {
-    struct lf_budget_flags bytes = {.limit_bytes = (uint64_t)(flags->limit_gib * GIB),
-                                    .reserve_bytes = (uint64_t)(flags->reserve_gib * GIB)};
+    struct lf_budget_flags bytes = {.limit_bytes = options->memory_limit_bytes,
+                                    .reserve_bytes = options->reserve_bytes};
     LF_TRY(lf_budget_read(&memory->budget, "", &bytes, err));
     uint64_t eighth = memory->budget.bytes / 8, most = (uint64_t)(CACHE_GIB_MAX * GIB);
-    memory->cache_named = flags->cache_gib >= 0;
-    memory->cache_bytes = memory->cache_named ? (uint64_t)(flags->cache_gib * GIB)
+    memory->cache_named = options->prompt_cache_bytes != LF_PROMPT_CACHE_AUTO;
+    memory->cache_bytes = memory->cache_named ? options->prompt_cache_bytes
                           : eighth < most     ? eighth
                                               : most;
     return LF_OK;
 }
 
-static struct lf_plan_ask ask_of(const struct lf_session *session,
-                                 const struct lf_session_flags *flags,
+static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint,
+                                 const struct lf_tokenizer *tokenizer,
+                                 const struct lf_engine_options *options,
                                  const struct lf_checkpoint_summary *summary) {
     return (struct lf_plan_ask){
-        .t = session->topology, .weight_bytes = summary->text_bytes,
+        .t = lf_checkpoint_topology(checkpoint), .weight_bytes = summary->text_bytes,
         .table_bytes = summary->table_bytes, .index_bytes = summary->held_bytes,
         .draft_bytes = summary->draft_bytes,
-        .text_bytes = lf_tokenizer_held_bytes(session->tokenizer),
-        .context = flags->context, .slots = (uint32_t)flags->parallel,
-        .chunk_rows = flags->chunk_rows ? (uint32_t)flags->chunk_rows : LF_CHUNK_ROWS,
-        .threads = lf_model_threads((uint32_t)flags->threads),
+        .text_bytes = lf_tokenizer_held_bytes(tokenizer),
+        .context = options->context, .slots = options->parallel ? options->parallel : PARALLEL,
+        .chunk_rows = options->chunk_rows ? options->chunk_rows : LF_CHUNK_ROWS,
+        .threads = lf_model_threads(options->threads),
     };
 }
 
@@ -59,22 +60,22 @@ static void fill_cache(struct lf_memory *memory) {
     plan_with(memory, memory->ask.drafter, memory->ask.context);
 }
 
-enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session *session,
-                              struct lf_session_flags *flags, const char *drafts,
-                              struct lf_error *err) {
+enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoint *checkpoint,
+                              const struct lf_tokenizer *tokenizer,
+                              const struct lf_engine_options *options, struct lf_error *err) {
     struct lf_checkpoint_summary summary;
-    uint64_t most = session->topology->positions_max, context = flags->context;
-    bool on = !strcmp(drafts, "on");
+    uint64_t most = lf_checkpoint_topology(checkpoint)->positions_max, context = options->context;
+    bool on = options->drafts == LF_DRAFTS_ON;
     if (context > most)
-        return lf_fail(err, LF_E_USAGE, "--context %" PRIu64 ": the model has %" PRIu64
+        return lf_fail(err, LF_E_USAGE, "a context of %" PRIu64 ": the model has %" PRIu64
                                         " positions", context, most);
-    lf_checkpoint_summary(session->checkpoint, &summary);
+    lf_checkpoint_summary(checkpoint, &summary);
     if (on && !summary.has_drafts)
-        return lf_fail(err, LF_E_USAGE, "--drafts on: the checkpoint has no drafter");
-    memory->ask = ask_of(session, flags, &summary);
+        return lf_fail(err, LF_E_USAGE, "drafts are on, but the checkpoint has no drafter");
+    memory->ask = ask_of(checkpoint, tokenizer, options, &summary);
     memory->ask.cache_bytes = memory->cache_bytes;
     memory->context_chosen = !context;
-    bool drafter = summary.has_drafts && strcmp(drafts, "off") && !flags->no_drafts;
+    bool drafter = summary.has_drafts && options->drafts != LF_DRAFTS_OFF;
     plan_with(memory, drafter, context);
     if (!memory->fits && !memory->cache_named) {
         memory->ask.cache_bytes = 0;
@@ -88,8 +89,6 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_session 
     }
     if (memory->fits && !memory->ask.cache_bytes)
         fill_cache(memory);
-    flags->context = memory->ask.context;
-    flags->no_drafts = !memory->ask.drafter;
     return LF_OK;
 }
 
@@ -162,4 +161,28 @@ enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target 
         lf_log(LF_LOG_INFO, "memory: %.3f GiB taken of %.3f planned besides weights",
                (double)process.anonymous / GIB, (double)planned / GIB);
     return LF_OK;
+}
+
+void lf_memory_report(struct lf_memory_report *out, const struct lf_memory *memory,
+                      struct lf_target *target) {
+    const struct lf_plan *plan = &memory->plan;
+    uint64_t held[LF_PLAN_PARTS] = {0};
+    *out = (struct lf_memory_report){
+        .n_lines = LF_PLAN_PARTS, .need_bytes = plan->need, .budget_bytes = memory->budget.bytes,
+        .reserve_bytes = memory->budget.reserve, .available_bytes = memory->budget.available,
+        .total_bytes = memory->budget.total, .kv_position_bytes = plan->kv_position_bytes,
+        .launch_bytes = plan->launch_bytes, .kv_pages_promised = plan->kv_pages,
+        .context = plan->context, .parallel = plan->slots, .chunk_rows = plan->chunk_rows,
+        .threads = plan->threads};
+    if (target) {
+        struct lf_model_memory now;
+        lf_model_memory_read(target, &now);
+        lf_plan_measure(held, plan, &now);
+        out->kv_pages_used = now.kv_pages;
+    }
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        out->line[part] = (struct lf_memory_line){.name = lf_plan_key(part),
+                                                  .planned_bytes = plan->bytes[part],
+                                                  .held_bytes = held[part],
+                                                  .counted = lf_plan_counts(part)};
 }

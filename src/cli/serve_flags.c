@@ -1,0 +1,28 @@
+#include "cli/serve_flags.h"
+
+#include <string.h>
+
+#define GIB ((double)(UINT64_C(1) << 30))
+
+struct lf_engine_options lf_serve_engine_options(const struct serve_flags *f) {
+    bool off = f->no_drafts || !strcmp(f->drafts, "off");
+    enum lf_drafts wanted = strcmp(f->drafts, "on") ? LF_DRAFTS_AUTO : LF_DRAFTS_ON;
+    return (struct lf_engine_options){
+        .isa = f->engine.isa,
+        .threads = (uint32_t)f->engine.threads,
+        .parallel = (uint32_t)f->parallel,
+        .context = f->engine.context,
+        .chunk_rows = (uint32_t)f->chunk_rows,
+        .memory_limit_bytes = (uint64_t)(f->limit_gib * GIB),
+        .reserve_bytes = (uint64_t)(f->reserve_gib * GIB),
+        .prompt_cache_bytes =
+            f->cache_gib < 0 ? LF_PROMPT_CACHE_AUTO : (uint64_t)(f->cache_gib * GIB),
+        .drafts = off ? LF_DRAFTS_OFF : wanted,
+        .draft_depth = (uint32_t)f->draft_depth,
+        .queue_max = (uint32_t)f->queue,
+        .queue_timeout_s = f->queue_timeout_s,
+        .decode_share = f->decode_share,
+        .long_prompts = (uint32_t)f->long_prompts,
+        .max_gap_ms = (uint32_t)f->max_gap_ms,
+    };
+}

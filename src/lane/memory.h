@@ -1,0 +1,41 @@
+// The memory plan of an engine: budget, what fits, the table, the check after load (engine.md 13).
+#pragma once
+#include "format/checkpoint.h"
+#include "lane/budget.h"
+#include "lanefold.h"
+#include "model/plan.h"
+#include "text/tokenizer.h"
+
+struct lf_target;
+
+struct lf_memory {
+    struct lf_plan_ask ask;
+    struct lf_plan plan;
+    struct lf_budget budget;
+    uint64_t cache_bytes; // cap of the prompt cache that was asked for
+    bool cache_named;
+    bool context_chosen; // nobody named one
+    bool drafter_left;   // there is one, but it does not fit (D-14)
+    bool fits;
+};
+
+// Before anything is loaded, so that the machine is seen as it is.
+LF_CHECKED enum lf_status lf_memory_budget(struct lf_memory *memory,
+                                           const struct lf_engine_options *options,
+                                           struct lf_error *err);
+// Sets what options leave open: the largest context, whether drafts fit (D-14), the prompt cache.
+LF_CHECKED enum lf_status lf_memory_plan(struct lf_memory *memory,
+                                         const struct lf_checkpoint *checkpoint,
+                                         const struct lf_tokenizer *tokenizer,
+                                         const struct lf_engine_options *options,
+                                         struct lf_error *err);
+// The plan as lines of a table, and ways out when it does not fit.
+void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory);
+// LF_E_MEM naming need, budget and shortfall, unless it fits.
+LF_CHECKED enum lf_status lf_memory_require(const struct lf_memory *memory, struct lf_error *err);
+// M-6: warms the target and warns about every line that took more than planned.
+LF_CHECKED enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target *target,
+                                          struct lf_error *err);
+// The plan for people outside; target NULL: nothing is held yet.
+void lf_memory_report(struct lf_memory_report *out, const struct lf_memory *memory,
+                      struct lf_target *target);

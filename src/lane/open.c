@@ -1,0 +1,78 @@
+// The one call that opens a model for an embedder, and what an open engine tells of it.
+#include <stdlib.h>
+#include "lane/session.h"
+#include "lane/stream.h"
+#include "model/model.h"
+
+enum { PARALLEL_MAX = 64, CHUNK_ROWS_MAX = 4096, THREADS_MAX = 1024 };
+
+static enum lf_status check_options(const struct lf_engine_options *o, struct lf_error *err) {
+    if (o->parallel > PARALLEL_MAX)
+        return lf_fail(err, LF_E_USAGE, "parallel %u: expected at most %d", o->parallel,
+                       PARALLEL_MAX);
+    if (o->threads > THREADS_MAX)
+        return lf_fail(err, LF_E_USAGE, "threads %u: expected at most %d", o->threads, THREADS_MAX);
+    if (o->chunk_rows && (o->chunk_rows < LF_CHUNK_ROWS_MIN || o->chunk_rows > CHUNK_ROWS_MAX))
+        return lf_fail(err, LF_E_USAGE, "chunk_rows %u: expected %d to %d", o->chunk_rows,
+                       LF_CHUNK_ROWS_MIN, CHUNK_ROWS_MAX);
+    return LF_OK;
+}
+
+static void describe(struct lf_engine *e, struct lf_session *s) {
+    const struct lf_generation *g = &s->generation;
+    lf_model_fingerprint(e->target, s->fingerprint);
+    e->about.name = lf_session_name(s);
+    e->about.folder = s->folder;
+    e->about.fingerprint = s->fingerprint;
+    e->about.sampling = (struct lf_sampling){.temperature = g->temperature, .top_p = g->top_p,
+                                             .min_p = g->min_p, .top_k = g->top_k};
+    e->about.eos = &s->topology->eos_id;
+    e->about.n_eos = 1;
+    e->about.bos = s->topology->bos_id;
+    e->about.think_end = (uint32_t)s->controls.id[LF_CONTROL_THINK_END];
+}
+
+static enum lf_status open_session(struct lf_engine **out, struct lf_session *s, const char *model,
+                                   const struct lf_engine_options *options, struct lf_error *err) {
+    struct lf_engine_options planned = *options;
+    struct lf_target *target;
+    LF_TRY(lf_session_plan(s, model, options, err));
+    LF_TRY(lf_session_load(s, options->isa, &target, err));
+    planned.prompt_cache_bytes = s->memory.ask.cache_bytes;
+    if (lf_memory_check(&s->memory, target, err) == LF_OK &&
+        lf_engine_start(out, target, &planned, NULL, err) == LF_OK)
+        return LF_OK;
+    target->ops->close(target);
+    return err->status;
+}
+
+enum lf_status lf_engine_open(struct lf_engine **out, const char *model,
+                              const struct lf_engine_options *options, struct lf_error *err) {
+    static const struct lf_engine_options defaults = LF_ENGINE_OPTIONS_INIT;
+    *out = NULL;
+    if (!options)
+        options = &defaults;
+    LF_TRY(check_options(options, err));
+    struct lf_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return lf_fail(err, LF_E_MEM, "out of memory to open a model");
+    if (open_session(out, s, model, options, err) != LF_OK) {
+        lf_session_close(s);
+        free(s);
+        return err->status;
+    }
+    (*out)->session = s;
+    describe(*out, s);
+    return LF_OK;
+}
+
+const struct lf_session *lf_engine_session(const struct lf_engine *e) {
+    return e->session;
+}
+
+void lf_engine_memory_read(const struct lf_engine *e, struct lf_memory_report *out) {
+    if (e->session)
+        lf_memory_report(out, &e->session->memory, e->target);
+    else
+        *out = (struct lf_memory_report){0};
+}

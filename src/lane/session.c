@@ -1,0 +1,104 @@
+#include "lane/session.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "model/model.h"
+
+// Beside a program or library: the tree it was built in, or share/lanefold where it is installed.
+static bool is_demo_beside(char *folder, size_t bytes, const char *file) {
+    static const char *const places[] = {"../share/lanefold/demo", "../../share/lanefold/demo",
+                                         "../../models/demo", "../models/demo"};
+    const char *slash = strrchr(file, '/');
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        char config[4096];
+        int length = snprintf(config, sizeof config, "%.*s/%s/config.json", (int)(slash - file),
+                              file, places[i]);
+        if (length >= (int)sizeof config || access(config, R_OK) != 0)
+            continue;
+        snprintf(folder, bytes, "%.*s/%s", (int)(slash - file), file, places[i]);
+        return true;
+    }
+    return false;
+}
+
+static enum lf_status find_demo(char *folder, size_t bytes, struct lf_error *err) {
+    static const char here;
+    char program[3072];
+    Dl_info library;
+    ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[len < 0 ? 0 : len] = 0;
+    if (is_demo_beside(folder, bytes, program))
+        return LF_OK;
+    if (dladdr(&here, &library) && is_demo_beside(folder, bytes, library.dli_fname))
+        return LF_OK;
+    return lf_fail(err, LF_E_NOT_FOUND,
+                   "the demo model is not beside this program: name a MODEL folder");
+}
+
+enum lf_status lf_session_open(struct lf_session *s, const char *model, struct lf_error *err) {
+    char path[4352];
+    if (model)
+        LF_TRY(lf_model_find(s->folder, sizeof s->folder, model, err));
+    else
+        LF_TRY(find_demo(s->folder, sizeof s->folder, err));
+    LF_TRY(lf_checkpoint_open(&s->checkpoint, s->folder, err));
+    s->topology = lf_checkpoint_topology(s->checkpoint);
+    snprintf(path, sizeof path, "%s/tokenizer.json", s->folder);
+    LF_TRY(lf_tokenizer_open(&s->tokenizer, path, err));
+    if (lf_tokenizer_size(s->tokenizer) != s->topology->vocab)
+        return lf_fail(err, LF_E_FORMAT, "%s has %u ids, config.json vocab_size says %u", path,
+                       lf_tokenizer_size(s->tokenizer), s->topology->vocab);
+    LF_TRY(lf_generation_read(&s->generation, s->folder, err));
+    return lf_controls_find(&s->controls, s->tokenizer, s->topology->eos_id, s->topology->image_id,
+                            err);
+}
+
+enum lf_status lf_session_plan(struct lf_session *s, const char *model,
+                               const struct lf_engine_options *options, struct lf_error *err) {
+    LF_TRY(lf_memory_budget(&s->memory, options, err));
+    LF_TRY(lf_session_open(s, model, err));
+    return lf_memory_plan(&s->memory, s->checkpoint, s->tokenizer, options, err);
+}
+
+// The plan's lines go to the log; nothing is loaded when it does not fit (M-3).
+static enum lf_status require(const struct lf_memory *memory, struct lf_error *err) {
+    struct lf_buffer text = {0};
+    lf_memory_print(&text, memory);
+    for (char *line = text.failed ? NULL : text.data, *end; line && *line; line = end + 1) {
+        end = line + strcspn(line, "\n");
+        *end = 0;
+        lf_log(LF_LOG_INFO, "plan: %s", line);
+    }
+    lf_buffer_free(&text);
+    return lf_memory_require(memory, err);
+}
+
+enum lf_status lf_session_load(struct lf_session *s, const char *isa, struct lf_target **out,
+                               struct lf_error *err) {
+    const struct lf_plan_ask *ask = &s->memory.ask;
+    struct lf_model_options options = {.threads = ask->threads,
+                                       .slots = ask->slots,
+                                       .context = ask->context,
+                                       .chunk_rows = ask->chunk_rows,
+                                       .no_drafts = !ask->drafter};
+    uint32_t classes = s->topology->n_engram ? s->topology->engram_classes : 0;
+    LF_TRY(lf_isa_parse(&options.isa, isa ? isa : "auto", err));
+    LF_TRY(require(&s->memory, err));
+    LF_TRY(lf_token_map_build(&s->map, s->tokenizer, classes, err));
+    return lf_model_open(out, s->checkpoint, &s->map, &options, err);
+}
+
+void lf_session_close(struct lf_session *s) {
+    lf_token_map_free(&s->map);
+    lf_tokenizer_close(s->tokenizer);
+    lf_checkpoint_close(s->checkpoint);
+    *s = (struct lf_session){0};
+}
+
+const char *lf_session_name(const struct lf_session *s) {
+    const char *slash = strrchr(s->folder, '/');
+    return slash ? slash + 1 : s->folder;
+}

@@ -1,0 +1,38 @@
+// A model being opened, step by step: its files, the memory plan, weights and target.
+#pragma once
+#include "format/checkpoint.h"
+#include "format/generation.h"
+#include "lane/memory.h"
+#include "lanefold.h"
+#include "model/target.h"
+#include "text/chat.h"
+#include "text/token_map.h"
+#include "text/tokenizer.h"
+
+struct lf_session {
+    char folder[4096];
+    struct lf_checkpoint *checkpoint;
+    const struct lf_topology *topology;
+    struct lf_tokenizer *tokenizer;
+    struct lf_controls controls;
+    struct lf_token_map map;
+    struct lf_generation generation;
+    struct lf_memory memory; // once planned
+    char fingerprint[20];    // once loaded
+};
+
+// The files alone; model NULL: the demo. A session is closed also when it was not opened whole.
+LF_CHECKED enum lf_status lf_session_open(struct lf_session *session, const char *model,
+                                          struct lf_error *err);
+// Reads the memory budget first, then opens the files and plans; the plan may not fit.
+LF_CHECKED enum lf_status lf_session_plan(struct lf_session *session, const char *model,
+                                          const struct lf_engine_options *options,
+                                          struct lf_error *err);
+// After the plan, which must fit: weights and slots (M-3). The session outlives the target.
+LF_CHECKED enum lf_status lf_session_load(struct lf_session *session, const char *isa,
+                                          struct lf_target **out, struct lf_error *err);
+void lf_session_close(struct lf_session *session);
+// The last part of the folder's path.
+const char *lf_session_name(const struct lf_session *session);
+// That of an engine opened by lf_engine_open, lent until it closes; NULL: started on a target.
+const struct lf_session *lf_engine_session(const struct lf_engine *engine);
