@@ -24,9 +24,9 @@ struct run {
     uint64_t failed, missed, warm, shorter;
 };
 
-// The needle of prompt i: six digits that no other prompt has.
+// The needle of prompt i: four digits that no other prompt has; small models know the question.
 static unsigned needle_of(size_t i) {
-    return 100000 + (unsigned)((i * 7919 + 4241) % 900000);
+    return 1000 + (unsigned)((i * 7919 + 4241) % 9000);
 }
 
 static double depth_of(size_t i, size_t n) {
@@ -43,12 +43,12 @@ static json_t *messages_of(size_t i, uint64_t words, double depth, uint64_t seed
     lf_buffer_printf(&text, "Box %zu of %llu.", i, (unsigned long long)seed);
     for (uint64_t w = 0; w < words; w++) {
         if (w == at)
-            lf_buffer_printf(&text, " The secret number is %u.", needle_of(i));
+            lf_buffer_printf(&text, ". The code of Emma is %u.", needle_of(i));
         state = state * 6364136223846793005u + 1442695040888963407u;
         lf_buffer_add(&text, " ", 1);
         lf_buffer_add_text(&text, word[state >> 60]);
     }
-    lf_buffer_add_text(&text, ". What is the secret number? Answer with the number.");
+    lf_buffer_add_text(&text, ".\n\nWhat is the code of Emma?");
     json_t *messages = text.failed ? NULL : lf_ask_user(text.data);
     lf_buffer_free(&text);
     return messages;

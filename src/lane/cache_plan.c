@@ -1,6 +1,7 @@
 #include "lane/cache_store.h"
 
-enum { STEP_ROWS = 16384, APART_ROWS = 256 };
+// A shorter state than LEAST_ROWS is the first token alone: resuming it saves nothing.
+enum { STEP_ROWS = 16384, APART_ROWS = 256, LEAST_ROWS = 2 };
 
 // Marks chosen so far, ascending; plan, kind and promise of the pass stay side by side.
 struct choice {
@@ -74,7 +75,7 @@ static void choose(struct choice *c, uint64_t at, enum lf_mark mark) {
     struct lf_cache_pass *p = c->pass;
     const struct lf_rowkeys *keys = &p->prompt.keys;
     uint32_t i = 0;
-    if (at <= p->resumed || at > keys->n || lf_rowkeys_split_image(keys, at))
+    if (at < LEAST_ROWS || at <= p->resumed || at > keys->n || lf_rowkeys_split_image(keys, at))
         return;
     while (i < p->n_plan && p->plan[i].at < at)
         i++;

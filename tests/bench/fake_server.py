@@ -136,7 +136,7 @@ class Fake:
         if self.fault == "other_text":
             shift = len(self.bodies)
         pieces = [TEXTS[(i + shift) % len(TEXTS)] for i in range(n)]
-        needle = re.search(r"secret number is (\d+)", json.dumps(body))
+        needle = re.search(r"code of Emma is (\d+)", json.dumps(body))
         if needle and self.fault != "miss":
             pieces[0] = "It is " + needle.group(1)
         return ["".join(pieces)] if self.fault == "one_piece" else pieces

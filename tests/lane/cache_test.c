@@ -152,6 +152,11 @@ static void marks_stand_where_the_rules_put_them(void **state) {
     begin(2, 200, 190, 0, 0);
     MARKS(2, 190, 200);
     cancel(2);
+    // The first token alone is not worth an entry, and a new conversation is cold.
+    lane[2].shared[0] = 1;
+    begin(2, 200, 190, 1, 1);
+    MARKS(2, 190, 200);
+    cancel(2);
     // A short prompt's end is kept only while half the cache is free.
     uint64_t held = cache->held_bytes;
     cache->cap_bytes = 2 * held - 1;
