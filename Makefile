@@ -20,8 +20,7 @@ fuzz:
 	@tools/fuzz
 
 bench: setup-test all
-	@python3 tools/bench_serve.py
-	@python3 tools/bench_tokenizer.py
+	@tools/bench $(BENCHES)
 
 setup:
 	@tools/setup run

@@ -215,6 +215,14 @@ static void keep_logits(struct lf_cache *cache, const struct lf_cache_pass *pass
     e->pins--;
 }
 
+// The entry that the pass resumed and those that it made were last used by its prompt (C-8).
+static void note_prompt(struct lf_cache *cache, const struct lf_cache_pass *pass, uint64_t end_id) {
+    for (struct lf_entry *e = cache->first; e; e = e->next)
+        if (e->id == pass->resumed_id ||
+            (e->conversation == pass->conversation && e->born == pass->prompt.keys.n))
+            e->last_prompt = end_id;
+}
+
 void lf_cache_keep(struct lf_cache *cache, const struct lf_cache_pass *pass,
                    const struct lf_rowkeys *keys, uint32_t marks) {
     struct lf_entry *e = lf_cache_find(cache, keys);
@@ -227,7 +235,6 @@ void lf_cache_keep(struct lf_cache *cache, const struct lf_cache_pass *pass,
     e->used = ++cache->clock;
     if (marks & LF_MARK_END && !e->logits)
         keep_logits(cache, pass, e);
-    struct lf_entry *resumed = lf_cache_find_id(cache, pass->resumed_id);
-    if (marks & LF_MARK_END && resumed)
-        resumed->last_prompt = e->id;
+    if (marks & LF_MARK_END)
+        note_prompt(cache, pass, e->id);
 }

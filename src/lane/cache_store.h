@@ -24,7 +24,7 @@ struct lf_entry {
     uint64_t born;  // rows of the prompt that made it
     uint64_t conversation;
     uint64_t superseded_by; // id of a newer entry of the conversation that continues this one
-    uint64_t last_prompt;   // id of the end of the last prompt that resumed here
+    uint64_t last_prompt;   // id of the end of the last prompt that made or resumed it
     uint32_t marks;         // LF_MARK_* bits
     uint32_t pins;
     bool candidate; // in the lookup at hand

@@ -190,6 +190,24 @@ static void what_two_prompts_after_one_entry_share_is_saved(void **state) {
     close_cache();
 }
 
+// C-8, the fifth mark: the next edit of the same message resumes where this one parts
+static void where_an_edit_parts_from_the_prompt_before_is_saved(void **state) {
+    (void)state;
+    open_cache(NO_CAP);
+    write_text(0, 0, 4000, 1);
+    begin(0, 3000, 2990, 300, 0);
+    read_prompt(0);
+    cancel(0);
+    write_text(1, 0, 4000, 1);
+    for (uint32_t edit = 2; edit < 4; edit++) {
+        write_text(1, 2900, 4000, edit);
+        assert_int_equal(begin(1, 3000, 2990, 300, 0), edit == 2 ? 300 : 2900);
+        read_prompt(1);
+        cancel(1);
+    }
+    close_cache();
+}
+
 // C-8, C-9: by priority within the budget, and the room is there before the pass starts
 static void marks_share_a_small_budget_by_priority(void **state) {
     (void)state;
@@ -367,6 +385,7 @@ int main(void) {
         cmocka_unit_test(a_whole_prompt_is_a_hit_only_with_logits),
         cmocka_unit_test(marks_stand_where_the_rules_put_them),
         cmocka_unit_test(what_two_prompts_after_one_entry_share_is_saved),
+        cmocka_unit_test(where_an_edit_parts_from_the_prompt_before_is_saved),
         cmocka_unit_test(marks_share_a_small_budget_by_priority),
         cmocka_unit_test(superseded_entries_go_first_and_the_live_rewind_point_last),
         cmocka_unit_test(nothing_goes_for_what_could_never_fit),

@@ -72,6 +72,7 @@ class Server:
         self.url = None
 
     def __enter__(self):
+        began = time.monotonic()
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True, errors="replace")
         ready = threading.Event()
@@ -79,6 +80,7 @@ class Server:
         if not ready.wait(120) or not self.url:
             self.process.kill()
             raise RuntimeError("the server did not start:\n" + "".join(self.lines))
+        self.ready_ms = (time.monotonic() - began) * 1000
         return self
 
     def read(self, ready):
@@ -113,6 +115,16 @@ class Server:
     def address(self):
         host, port = self.url.removeprefix("http://").rsplit(":", 1)
         return host, int(port)
+
+    def status_bytes(self, field):
+        """A size of the process as the kernel keeps it: VmRSS, VmHWM."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) << 10 for line in status
+                        if line.startswith(field + ":"))
+
+    def memory(self):
+        with urllib.request.urlopen(self.url + "/memory", timeout=10) as reply:
+            return json.load(reply)
 
     def post(self, path, body, headers=None):
         """status, headers, parsed body; no library in between."""

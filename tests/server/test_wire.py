@@ -200,20 +200,15 @@ def cached_replies_equal_fresh(c, server):
         talk = talk + [{"role": "assistant", "content": replies[0][1]["choices"][0]["message"]
                         ["content"] or "Yes."},
                        {"role": "user", "content": "And again, please. " * 10}]
-    cache = memory_of(server)["prompt_cache"]
+    cache = server.memory()["prompt_cache"]
     c.check("the cap holds", 0 < cache["held_bytes"] <= cache["cap_bytes"], str(cache))
     c.check("hits are counted", cache["hits"] >= 5 and cache["restored_tokens"] > 0, str(cache))
-
-
-def memory_of(server):
-    with urllib.request.urlopen(server.url + "/memory", timeout=10) as reply:
-        return json.load(reply)
 
 
 def memory_stays_in_its_plan(c, server):
     """M-6 and M-11: after the largest chunk and launch, and after requests."""
     server.post("/v1/completions", LONG_PROMPT)
-    memory = memory_of(server)
+    memory = server.memory()
     plan, process = memory["plan"], memory["process"]
     c.check("no line took more than planned", "above its plan" not in server.log())
     for name, size in memory["lines"].items():
