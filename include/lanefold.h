@@ -97,6 +97,7 @@ enum lf_done {
     LF_DONE_TIMEOUT, // waited in the queue past queue_timeout_s
     LF_DONE_CLOSED,  // the engine shut down first
     LF_DONE_FAILED,
+    LF_DONE_MEMORY, // it never started: no memory for its prompt even alone
 };
 
 // Asked after each committed token, on the engine thread: nonzero ends the reply after this token.
@@ -123,7 +124,7 @@ struct lf_sink {
     // rows: their log-probabilities, or NULL where the request did not ask.
     void (*tokens)(void *ctx, uint64_t id, const uint32_t *token, uint32_t n,
                    const struct lf_logprob_row *rows);
-    // Exactly once for every accepted submit. message: for LF_DONE_FAILED, else "".
+    // Exactly once for every accepted submit. message: for LF_DONE_FAILED and _MEMORY, else "".
     void (*finished)(void *ctx, uint64_t id, enum lf_done why, const struct lf_stats *stats,
                      const char *message);
 };

@@ -142,6 +142,8 @@ enum lf_status lf_reply_run(struct lf_reply_text *out, struct lf_engine *engine,
             fputs("\033[0m", stdout);
         if (!quiet && out->calls.len)
             printf("\n%s", out->calls.data);
+        if (out->why == LF_DONE_MEMORY)
+            lf_fail(err, LF_E_MEM, "%s", p.message);
         if (out->why == LF_DONE_FAILED)
             lf_fail(err, LF_E_DEVICE, "the reply failed: %s", p.message);
     }

@@ -134,7 +134,8 @@ static void refuse(struct lf_engine *e, struct lf_stream *s, const struct lf_err
     pthread_mutex_lock(&e->lock);
     lf_queue_remove(e, s);
     pthread_mutex_unlock(&e->lock);
-    lf_stream_end(s, LF_DONE_FAILED, text);
+    bool fresh = err->status == LF_E_MEM && !s->told_admitted;
+    lf_stream_end(s, fresh ? LF_DONE_MEMORY : LF_DONE_FAILED, text);
     lf_stream_finish(e, s);
 }
 

@@ -1,6 +1,7 @@
 #include "lane/budget.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/file.h"
@@ -87,6 +88,27 @@ enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
     if (out->named)
         out->bytes = flags->limit_bytes;
     return LF_OK;
+}
+
+static int64_t free_now(const struct lf_budget_watch *w) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_process_memory process;
+    struct lf_budget b;
+    if (lf_budget_read(&b, w->root, &w->flags, &err) != LF_OK)
+        return INT64_MAX / 2;
+    if (!b.named)
+        return (int64_t)b.available - (int64_t)(b.reserve / 4) - (int64_t)w->mapped_bytes;
+    lf_process_memory_read(&process);
+    return (int64_t)b.bytes - (int64_t)w->mapped_bytes - (int64_t)process.anonymous;
+}
+
+int64_t lf_budget_free(const struct lf_budget_watch *w, uint64_t wanted) {
+    int64_t bytes = free_now(w);
+    if (bytes >= (int64_t)wanted)
+        return bytes;
+    // The allocator keeps what was freed: to others it is in use until it is returned.
+    malloc_trim(0);
+    return free_now(w);
 }
 
 static uint64_t need(const struct lf_plan_ask *ask) {

@@ -23,6 +23,15 @@ LF_CHECKED enum lf_status lf_budget_read(struct lf_budget *out, const char *root
                                          const struct lf_budget_flags *flags,
                                          struct lf_error *err);
 
+// Asked for while serving: the flags of the start, and bytes of files that must stay mapped.
+struct lf_budget_watch {
+    const char *root; // as of lf_budget_read
+    struct lf_budget_flags flags;
+    uint64_t mapped_bytes;
+};
+// Bytes free now beyond a quarter of the reserve, or of a named limit; below 0: missing.
+int64_t lf_budget_free(const struct lf_budget_watch *watch, uint64_t wanted);
+
 // The most of one number that fits with the others as asked; 0: not even the least does.
 uint64_t lf_budget_context(const struct lf_plan_ask *ask, uint64_t bytes); // up to the model's
 uint32_t lf_budget_parallel(const struct lf_plan_ask *ask, uint64_t bytes); // up to the asked

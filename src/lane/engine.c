@@ -18,7 +18,7 @@ static double monotonic(void *ctx) {
 }
 
 double lf_engine_now(const struct lf_engine *e) {
-    return e->time.now(e->time.ctx);
+    return e->machine.now(e->machine.now_ctx);
 }
 
 void lf_engine_die(struct lf_engine *e, const char *message) {
@@ -86,7 +86,7 @@ static void measure(struct lf_engine *e) {
     const struct lf_engine_options *o = &e->options;
     if (o->drafts == LF_DRAFTS_OFF || o->draft_depth)
         return;
-    if (lf_cost_measure(&e->cost, e->target, e->time.now, e->time.ctx, &err) != LF_OK)
+    if (lf_cost_measure(&e->cost, e->target, e->machine.now, e->machine.now_ctx, &err) != LF_OK)
         lf_log(LF_LOG_WARN, "no drafts: launches could not be timed: %s", err.text);
 }
 
@@ -146,8 +146,7 @@ static enum lf_status check_options(const struct lf_target *target,
 
 enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
                               const struct lf_engine_options *options,
-                              const struct lf_time_source *time, struct lf_error *err) {
-    static const struct lf_time_source clock = {.now = monotonic};
+                              const struct lf_machine *machine, struct lf_error *err) {
     *out = NULL;
     LF_TRY(check_options(target, options, err));
     struct lf_engine *e = calloc(1, sizeof *e);
@@ -156,7 +155,10 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     e->target = target;
     e->info = target->ops->info(target);
     e->options = *options;
-    e->time = time ? *time : clock;
+    if (machine)
+        e->machine = *machine;
+    if (!e->machine.now)
+        e->machine.now = monotonic;
     e->about = (struct lf_engine_info){.name = "", .folder = "", .fingerprint = "",
                                        .context = e->info->context, .vocab = e->info->vocab,
                                        .parallel = e->info->slots,

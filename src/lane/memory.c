@@ -16,6 +16,7 @@ enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_engine
     struct lf_budget_flags bytes = {.limit_bytes = options->memory_limit_bytes,
                                     .reserve_bytes = options->reserve_bytes};
     LF_TRY(lf_budget_read(&memory->budget, "", &bytes, err));
+    memory->watch = (struct lf_budget_watch){.root = "", .flags = bytes};
     uint64_t eighth = memory->budget.bytes / 8, most = (uint64_t)(CACHE_GIB_MAX * GIB);
     memory->cache_named = options->prompt_cache_bytes != LF_PROMPT_CACHE_AUTO;
     memory->cache_bytes = memory->cache_named ? options->prompt_cache_bytes
@@ -89,7 +90,13 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoi
     }
     if (memory->fits && !memory->ask.cache_bytes)
         fill_cache(memory);
+    memory->watch.mapped_bytes =
+        memory->plan.bytes[LF_PLAN_WEIGHTS] + memory->plan.bytes[LF_PLAN_DRAFTER];
     return LF_OK;
+}
+
+int64_t lf_memory_free(void *memory, uint64_t wanted) {
+    return lf_budget_free(&((struct lf_memory *)memory)->watch, wanted);
 }
 
 static void print_line(struct lf_buffer *out, const char *what, uint64_t bytes) {

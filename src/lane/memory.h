@@ -17,6 +17,7 @@ struct lf_memory {
     bool context_chosen; // nobody named one
     bool drafter_left;   // there is one, but it does not fit (D-14)
     bool fits;
+    struct lf_budget_watch watch; // for lf_memory_free
 };
 
 // Before anything is loaded, so that the machine is seen as it is.
@@ -29,6 +30,8 @@ LF_CHECKED enum lf_status lf_memory_plan(struct lf_memory *memory,
                                          const struct lf_tokenizer *tokenizer,
                                          const struct lf_engine_options *options,
                                          struct lf_error *err);
+// What is free while the planned model is served; memory: struct lf_memory.
+int64_t lf_memory_free(void *memory, uint64_t wanted);
 // The plan as lines of a table, and ways out when it does not fit.
 void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory);
 // LF_E_MEM naming need, budget and shortfall, unless it fits.

@@ -39,8 +39,9 @@ static enum lf_status open_session(struct lf_engine **out, struct lf_session *s,
     LF_TRY(lf_session_plan(s, model, options, err));
     LF_TRY(lf_session_load(s, options->isa, &target, err));
     planned.prompt_cache_bytes = s->memory.ask.cache_bytes;
+    struct lf_machine machine = {.free_bytes = lf_memory_free, .free_ctx = &s->memory};
     if (lf_memory_check(&s->memory, target, err) == LF_OK &&
-        lf_engine_start(out, target, &planned, NULL, err) == LF_OK)
+        lf_engine_start(out, target, &planned, &machine, err) == LF_OK)
         return LF_OK;
     target->ops->close(target);
     return err->status;

@@ -1,4 +1,5 @@
 #include "lane/resume.h"
+#include "lane/room.h"
 
 static uint64_t rows_left(const struct lf_stream *s) {
     return s->request.prompt_len - s->length;
@@ -43,7 +44,8 @@ static uint32_t gather(struct lf_engine *e, bool *replies) {
 
 // Puts the streams of one launch first: the first that may go, then whole prompts that fit beside.
 static uint32_t choose(struct lf_engine *e, uint32_t n, bool replies) {
-    uint32_t room = lf_share_rows(&e->share, e->info->chunk_rows_max, replies), chosen = 0;
+    uint32_t most = n ? lf_room_chunk_rows(e) : 0, chosen = 0;
+    uint32_t room = lf_share_rows(&e->share, most, replies);
     for (uint32_t i = 0; i < n && room && chosen < e->info->launch_rows_max; i++) {
         struct lf_stream *s = e->sorted[i];
         uint64_t left = rows_left(s);

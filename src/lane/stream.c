@@ -1,4 +1,5 @@
 #include "lane/resume.h"
+#include "lane/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static void count_end(struct lf_engine *e, const struct lf_stream *s) {
     all->plain_rounds += s->stats.plain_rounds;
     all->drafted += s->stats.drafted;
     all->accepted += s->stats.accepted;
-    if (s->why == LF_DONE_FAILED)
+    if (s->why == LF_DONE_FAILED || s->why == LF_DONE_MEMORY)
         all->failed++;
     else if (s->why == LF_DONE_CANCELLED)
         all->cancelled++;
@@ -68,7 +69,8 @@ enum lf_status lf_stream_reserve(struct lf_engine *e, struct lf_stream *s, uint6
         ahead = most;
     if (ahead < positions)
         ahead = positions;
-    while (e->target->ops->grow(e->target, s->slot, ahead, err) != LF_OK) {
+    while (lf_room_check(e, s, ahead, err) != LF_OK ||
+           e->target->ops->grow(e->target, s->slot, ahead, err) != LF_OK) {
         // Live streams come before what is saved (C-11).
         if (err->status != LF_E_MEM || !lf_resume_evict(e))
             return err->status;

@@ -66,11 +66,20 @@ struct lf_round {
 };
 
 struct lf_session;
+
+// What the engine knows of the memory that is free (room.h).
+struct lf_room {
+    uint32_t halvings;  // of the largest chunk
+    bool asked;         // free_bytes is an answer
+    int64_t free_bytes; // at asked_at
+    double asked_at;
+};
+
 struct lf_engine {
     struct lf_target *target;
     const struct lf_target_info *info;
     struct lf_engine_options options;
-    struct lf_time_source time;
+    struct lf_machine machine;
     struct lf_session *session; // its own, freed at close; NULL: started over a target
     struct lf_engine_info about;
     pthread_t thread;
@@ -90,6 +99,7 @@ struct lf_engine {
     uint64_t rounds, passes; // decode rounds and admission passes so far
     uint32_t device_failures; // in a row
     struct lf_share share;
+    struct lf_room room;
     struct lf_cost cost;
     struct lf_calibration calibration[2];        // greedy, sampled
     struct lf_loss ended[2][LF_COMPANY + 1];

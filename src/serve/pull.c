@@ -55,6 +55,9 @@ static bool failure(const struct lf_generation *g, enum lf_refusal *refusal, con
                 : x->drained ? "the server is shutting down"
                              : "the request was cancelled";
         return true;
+    case LF_DONE_MEMORY:
+        *refusal = LF_REFUSAL_MEMORY_FULL;
+        return true;
     case LF_DONE_FAILED:
         lf_engine_status_read(x->server->engine, &status);
         *refusal = status.dead ? LF_REFUSAL_ENGINE_FAILED : LF_REFUSAL_GENERATION_FAILED;

@@ -125,7 +125,8 @@ void kit_open(struct kit *kit, struct lf_fake_options fake, struct lf_engine_opt
     struct lf_error err = LF_ERROR_INIT;
     void (*each)(struct kit *, const struct lf_fake_launch *) = kit->each;
     void *ctx = kit->ctx;
-    *kit = (struct kit){.each = each, .ctx = ctx, .closed = kit->closed};
+    *kit = (struct kit){.each = each, .ctx = ctx, .closed = kit->closed,
+                        .free_bytes = kit->free_bytes, .free_ctx = kit->free_ctx};
     pthread_mutex_init(&kit->lock, NULL);
     pthread_cond_init(&kit->opened, NULL);
     kit->log = calloc(KIT_LOG, sizeof *kit->log);
@@ -137,10 +138,9 @@ void kit_open(struct kit *kit, struct lf_fake_options fake, struct lf_engine_opt
     fake.launched = launched;
     fake.launched_ctx = kit;
     kit->target = lf_fake_target_open(&fake);
-    struct lf_time_source time = {.now = lf_fake_clock, .ctx = kit->target};
-    assert_int_equal(lf_engine_start(&kit->engine, kit->target, &options, simulated ? &time : NULL,
-                                     &err),
-                     LF_OK);
+    struct lf_machine machine = {.now = simulated ? lf_fake_clock : NULL, .now_ctx = kit->target,
+                                 .free_bytes = kit->free_bytes, .free_ctx = kit->free_ctx};
+    assert_int_equal(lf_engine_start(&kit->engine, kit->target, &options, &machine, &err), LF_OK);
 }
 
 void kit_gate_open(struct kit *kit) {

@@ -31,6 +31,8 @@ struct kit {
     uint32_t n_log;
     void (*each)(struct kit *kit, const struct lf_fake_launch *launch); // or NULL
     void *ctx;
+    int64_t (*free_bytes)(void *ctx, uint64_t wanted); // of struct lf_machine, or NULL
+    void *free_ctx;
 };
 
 // What one request's events left behind.

@@ -210,11 +210,11 @@ static void does_a_stream_alone_without_storage_fail_with_the_way_out(void **sta
     r.max_explicit = false;
     kit_submit(&k, 1, &r, &h);
     heard_wait(&h);
-    assert_int_equal(h.why, LF_DONE_FAILED);
+    assert_int_equal(h.why, LF_DONE_MEMORY);
     assert_non_null(strstr(h.message, "--parallel 2, --context 300"));
     kit_submit(&k, 2, &large, &whole);
     heard_wait(&whole);
-    assert_int_equal(whole.why, LF_DONE_FAILED);
+    assert_int_equal(whole.why, LF_DONE_MEMORY);
     assert_int_equal(whole.admitted, 0);
     assert_non_null(strstr(whole.message, "the prompt's 200 tokens"));
     heard_free(&h);

@@ -191,6 +191,24 @@ static void a_full_queue_is_503_before_any_stream(void **state) {
     served_close(&s);
 }
 
+// engine.md M-10, L-36: what never fits is refused with a status, not in a stream
+static void a_prompt_without_memory_is_503_before_any_stream(void **state) {
+    (void)state;
+    struct served s;
+    char value[32];
+    served_open(&s, &(struct served_plan){.storage = 2});
+    for (int streamed = 0; streamed < 2; streamed++) {
+        struct reply reply = http_call(s.url, "POST", PATH, "",
+                                       streamed ? SHORT ",\"stream\":true}" : SHORT "}");
+        assert_int_equal(reply.status, 503);
+        assert_true(http_header(&reply, "Retry-After", value, sizeof value));
+        assert_non_null(strstr(reply.body.data, "\"memory_full\""));
+        assert_non_null(strstr(reply.body.data, "no memory for the prompt's"));
+        http_free(&reply);
+    }
+    served_close(&s);
+}
+
 static void silence_is_filled_from_admission_on_and_not_before(void **state) {
     (void)state;
     struct served s;
@@ -331,6 +349,7 @@ int main(void) {
         cmocka_unit_test(ends_are_told_apart),
         cmocka_unit_test(a_client_that_leaves_in_any_phase_is_cancelled),
         cmocka_unit_test(a_full_queue_is_503_before_any_stream),
+        cmocka_unit_test(a_prompt_without_memory_is_503_before_any_stream),
         cmocka_unit_test(silence_is_filled_from_admission_on_and_not_before),
         cmocka_unit_test(a_failed_launch_is_500_or_an_error_event),
         cmocka_unit_test(times_over_are_503_in_the_queue_and_504_running),

@@ -34,7 +34,8 @@ void served_open(struct served *s, const struct served_plan *plan) {
                                    .drafter = plan->drafter,
                                    .script = s->script.id,
                                    .n_script = (uint32_t)s->script.len,
-                                   .fail_launch = plan->fail_launch};
+                                   .fail_launch = plan->fail_launch,
+                                   .storage = plan->storage};
     struct lf_engine_options engine = {.queue_max = plan->queue,
                                        .queue_timeout_s = plan->queue_timeout_s};
     if (plan->drafter.present) {

@@ -19,6 +19,7 @@ struct served_plan {
     const char *script; // text with added tokens, NULL: hashed ids; the end token is added
     uint32_t slots, queue, launch_us, fail_launch;
     uint32_t context, repeat; // 0: SERVED_CONTEXT, once
+    uint64_t storage; // positions of all slots together; 0: no limit
     double queue_timeout_s;
     struct lf_fake_drafter drafter; // absent unless present
     struct lf_server_options options;

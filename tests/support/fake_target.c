@@ -18,6 +18,7 @@ struct fake {
     _Atomic uint64_t clock_ns;
     uint32_t moods;
     uint64_t saved_bytes;
+    uint32_t work_rows; // that the workspace holds
 };
 
 struct lf_saved {
@@ -128,6 +129,7 @@ static enum lf_status prefill(struct lf_target *t, const struct lf_chunk *c, uin
     }
     LF_TRY(launch(f, &l, err));
     LF_ASSERT(l.rows <= f->info.chunk_rows_max);
+    f->work_rows = l.rows > f->work_rows ? l.rows : f->work_rows;
     for (uint32_t i = 0; i < n; i++) {
         struct fake_slot *s = &f->slot[c[i].slot];
         for (uint32_t r = 0; r < c[i].rows; r++)
@@ -219,6 +221,27 @@ static enum lf_status reset(struct lf_target *t, uint32_t slot, struct lf_error 
     LF_TRY(alive(f, err));
     fake_clear(slot_of(f, slot), f->info.context);
     return LF_OK;
+}
+
+static uint64_t grow_bytes(struct lf_target *t, uint64_t positions) {
+    return positions * fake_of(t)->options.position_bytes;
+}
+
+static uint64_t chunk_bytes(struct lf_target *t, uint32_t rows) {
+    return rows * fake_of(t)->options.row_bytes;
+}
+
+static void chunk_trim(struct lf_target *t, uint32_t rows) {
+    LF_ASSERT(rows && rows <= fake_of(t)->info.chunk_rows_max);
+    fake_of(t)->work_rows = rows;
+}
+
+uint64_t lf_fake_held(const struct lf_target *target) {
+    const struct fake *f = (const struct fake *)target;
+    uint64_t positions = 0;
+    for (uint32_t i = 0; i < f->info.slots; i++)
+        positions += f->slot[i].length;
+    return f->work_rows * f->options.row_bytes + positions * f->options.position_bytes;
 }
 
 static enum lf_status digest(struct lf_target *t, uint32_t slot, uint8_t out[32],
@@ -401,7 +424,8 @@ static void close_fake(struct lf_target *t) {
 struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     static const struct lf_target_ops ops = {
         .info = info, .prefill = prefill, .verify = verify, .keep = keep, .draw_last = draw_last,
-        .grow = grow, .reset = reset, .digest = digest, .save_bytes = save_bytes,
+        .grow = grow, .reset = reset, .grow_bytes = grow_bytes, .chunk_bytes = chunk_bytes,
+        .chunk_trim = chunk_trim, .digest = digest, .save_bytes = save_bytes,
         .save_need = save_need, .saved_total = saved_total, .save = save,
         .restore = restore, .drop = drop, .file_bytes = file_bytes, .write = write_saved,
         .read = read_saved, .adopt = adopt, .close = close_fake,
@@ -412,6 +436,7 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     f->target.ops = &ops;
     f->target.drafter = options->drafter.present ? &drafter : NULL;
     f->options = *options;
+    f->work_rows = options->chunk_rows;
     f->info = (struct lf_target_info){
         .slots = options->slots, .vocab = options->vocab,
         .window_max = options->window_max ? options->window_max : 16,

@@ -34,6 +34,7 @@ struct lf_fake_options {
     uint32_t none_at;       // the draw at this position gives LF_SAMPLE_NONE; 0: none
     uint32_t moody_at;      // every second draw at this position gives another id; 0: none
     uint64_t storage;       // positions of all slots together; 0: no limit
+    uint64_t position_bytes, row_bytes; // of storage, of the workspace
     struct lf_fake_drafter drafter;
     // Time of lf_fake_clock, which stands still but for launches.
     const double *launch_seconds; // [65] of decode launches by rows, or NULL
@@ -48,4 +49,6 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options);
 uint32_t lf_fake_next(const uint32_t *history, uint64_t length, uint64_t seed, uint32_t vocab);
 // Launches so far.
 uint32_t lf_fake_launches(const struct lf_target *target);
-double lf_fake_clock(void *target); // for lf_time_source
+// Bytes of workspace since the last trim and of committed positions. Engine thread.
+uint64_t lf_fake_held(const struct lf_target *target);
+double lf_fake_clock(void *target); // for struct lf_machine
