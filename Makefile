@@ -1,6 +1,6 @@
 # Short names for what Meson and Ninja do; the first two are all that most people need.
 BUILD ?= build
-.PHONY: all run test setup setup-test sanitize fuzz bench clean
+.PHONY: all run test contract setup setup-test sanitize fuzz bench clean
 
 all: setup $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -11,6 +11,9 @@ run: all
 test: setup-test $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 	@tools/test $(BUILD)
+
+contract: all
+	@$(BUILD)/src/lanefold contract --faults $$(tools/contract $(BUILD)) $(CONTRACT)
 
 sanitize: setup-test
 	@tools/sanitize

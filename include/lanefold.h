@@ -35,6 +35,7 @@ enum lf_status {
     LF_E_PLAN,        // target: a boundary that was not in the pass's plan
     LF_E_NONFINITE,   // logits hold NaN or infinity
     LF_E_DEVICE,      // the device failed
+    LF_E_ABSENT,      // the device asked for is not there
     LF_E_FIELD,       // a known request field that this program does not do
 };
 

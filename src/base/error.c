@@ -71,7 +71,7 @@ const char *lf_status_name(enum lf_status status) {
         "ok",        "usage",    "io",        "format", "json",  "missing",    "type",
         "value",     "unsupported", "context", "not found", "too large", "memory", "queue full",
         "closed",    "cancelled", "slot",     "token",  "position", "rows",    "keep",
-        "plan",      "nonfinite", "device", "field",
+        "plan",      "nonfinite", "device", "absent", "field",
     };
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown";
 }

@@ -14,6 +14,7 @@ static const struct {
     {"info", lf_command_info, "what a checkpoint is and what can be served of it"},
     {"tokenize", lf_command_tokenize, "text to ids and back"},
     {"score", lf_command_score, "log-probability of each token of a text, perplexity"},
+    {"contract", lf_command_contract, "every kernel against its contract, planted faults included"},
     {"bench", lf_command_bench, "measure a running server and compare its replies"},
 };
 
@@ -24,6 +25,10 @@ static void print_help(FILE *to) {
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].what);
     fputs("\nMODEL is a checkpoint folder or a hub name; without it the demo model is used.\n"
           "lanefold COMMAND --help lists a command's options.\n", to);
+}
+
+static int exit_code(enum lf_status status) {
+    return status == LF_E_USAGE ? 2 : status == LF_E_ABSENT ? 3 : status == LF_E_DEVICE ? 70 : 1;
 }
 
 int main(int argc, char **argv) {
@@ -42,8 +47,9 @@ int main(int argc, char **argv) {
             continue;
         if (commands[i].run(argc - 1, argv + 1, &err) == LF_OK)
             return 0;
-        fprintf(stderr, "lanefold %s: %s\n", name, err.text);
-        return err.status == LF_E_USAGE ? 2 : err.status == LF_E_DEVICE ? 70 : 1;
+        if (*err.text)
+            fprintf(stderr, "lanefold %s: %s\n", name, err.text);
+        return exit_code(err.status);
     }
     if (*name)
         fprintf(stderr, "lanefold: unknown command %s\n\n", name);

@@ -17,6 +17,11 @@ struct choice {
 
 // Whether a later expert's key goes before an earlier one's: a NaN is below every number.
 static bool goes_before(float later, float earlier) {
+#if LF_FAULT == 2
+    return later >= earlier || (isnan(earlier) && !isnan(later)); // 2: ties to the higher id
+#elif LF_FAULT == 3
+    return later > earlier; // 3: a NaN that came first stays before numbers
+#endif
     return later > earlier || (isnan(earlier) && !isnan(later));
 }
 
@@ -46,6 +51,9 @@ static void sort_ascending(uint32_t *id, uint32_t n) {
 }
 
 static float score(float logit) {
+#if LF_FAULT == 4
+    return lf_softplus(logit); // 4: no root
+#endif
     return sqrtf(lf_softplus(logit));
 }
 
@@ -56,7 +64,11 @@ static void route_row(void *ctx, uint32_t row, uint32_t worker) {
     float *weight = a->weight + (size_t)row * a->top;
     struct choice choice = {.key = weight, .id = id, .top = a->top};
     (void)worker;
-    for (uint32_t e = 0; e < a->experts; e++) {
+    uint32_t experts = a->experts;
+#if LF_FAULT == 5
+    experts--; // 5: the last candidate is not offered
+#endif
+    for (uint32_t e = 0; e < experts; e++) {
         float bias;
         memcpy(&bias, (const char *)a->bias + 4 * (size_t)e, sizeof bias);
 #if LF_FAULT == 1
@@ -64,14 +76,31 @@ static void route_row(void *ctx, uint32_t row, uint32_t worker) {
 #endif
         offer(&choice, score(logits[e]) + bias, e);
     }
+#if LF_FAULT == 6
+    if (row % 16 != 15) // 6: the sixteenth row's list stays in the order of choice
+#endif
     sort_ascending(id, a->top);
-    float sum = 0;
+    float sum = 0, least = 1e-20f;
     for (uint32_t k = 0; k < a->top; k++) {
         weight[k] = score(logits[id[k]]);
+#if LF_FAULT == 7
+        weight[k] = weight[k] + a->bias[id[k]]; // 7: the bias in the weight as well
+#endif
         sum = sum + weight[k];
     }
+#if LF_FAULT == 8
+    sum = 1.0f; // 8: weights are left as they are
+#elif LF_FAULT == 9
+    least = 0.0f; // 9: nothing is added to the sum
+#endif
     for (uint32_t k = 0; k < a->top; k++)
-        weight[k] = lf_f32_settle(weight[k] / (sum + 1e-20f) * a->route_scale);
+        weight[k] = lf_f32_settle(weight[k] / (sum + least) * a->route_scale);
+#if LF_FAULT == 10
+    weight[a->top] = 0; // 10: a write past the row's weights
+#elif LF_FAULT == 11
+    for (uint32_t k = 0; k < a->top; k++)
+        weight[k] /= a->route_scale; // 11: route_scale left out
+#endif
 }
 
 void LF_KERNEL_NAME(lf_router)(struct lf_pool *pool, const struct lf_router_args *args) {

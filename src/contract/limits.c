@@ -1,0 +1,104 @@
+#include "contract/limits.h"
+
+#include <pthread.h>
+#include <string.h>
+#include "contract/launch.h"
+#include "model/model.h"
+
+// The CPUs that the project claims; which set each runs is the launch table's to say.
+static const struct device {
+    const char *name;
+    enum lf_isa isa;
+    size_t stack_bytes; // of a thread with the smallest default of a C library
+} devices[] = {
+    {"x86-64", LF_ISA_PORTABLE, 128 << 10},
+    {"x86-64 AVX2", LF_ISA_AVX2, 128 << 10},
+    {"x86-64 AVX-512", LF_ISA_AVX512, 128 << 10},
+    {"AArch64 NEON", LF_ISA_NEON, 128 << 10},
+};
+
+struct pass {
+    const struct lf_record *record;
+    struct lf_buffer *lines;
+    uint32_t problems;
+};
+
+static void breach(struct pass *pass, const char *device, const char *what, uint64_t need,
+                   uint64_t limit) {
+    lf_buffer_printf(pass->lines, "LIMIT %s on %s: %s %llu, limit %llu\n", pass->record->name,
+                     device, what, (unsigned long long)need, (unsigned long long)limit);
+    pass->problems++;
+}
+
+// Every product that the address computation holds in few bits, at the most rows of a launch.
+static void check_products(struct pass *pass, const struct device *device,
+                           const struct lf_shape *shape) {
+    struct lf_product product[LF_PRODUCTS_MAX];
+    uint32_t n = pass->record->products ? pass->record->products(shape->args, shape->rows, product)
+                                        : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t limit = product[i].bits < 64 ? (1ull << product[i].bits) - 1 : UINT64_MAX;
+        if (product[i].value > limit)
+            breach(pass, device->name, product[i].what, product[i].value, limit);
+    }
+}
+
+// Operands are addressed with size_t: rows times pitch may not pass half of it.
+static void check_extents(struct pass *pass, const struct device *device,
+                          const struct lf_shape *shape) {
+    struct lf_operand operand[LF_OPERANDS_MAX] = {0};
+    pass->record->describe(shape->args, operand);
+    for (uint32_t i = 0; i < pass->record->operands; i++) {
+        const struct lf_operand *o = &operand[i];
+        uint64_t rows = o->role == LF_WEIGHT ? 1 : shape->rows;
+        uint64_t most = (uint64_t)PTRDIFF_MAX / lf_type_bytes(o->type);
+        if (o->n && lf_operand_pitch(o) > most / rows)
+            breach(pass, device->name, o->name, lf_operand_pitch(o), most / rows);
+    }
+}
+
+static void check_scratch(struct pass *pass, const struct device *device,
+                          const struct lf_shape *shape, const struct lf_configs *configs) {
+    uint64_t need = pass->record->scratch ? pass->record->scratch(shape->args) : 0, most = 0;
+    for (uint32_t i = 0; i < configs->n; i++) {
+        uint64_t served = lf_model_scratch_bytes(configs->served[i].t);
+        most = served > most ? served : most;
+    }
+    if (need > most)
+        breach(pass, device->name, "scratch bytes a thread", need, most);
+}
+
+// The stack that this system gives a thread by default.
+static uint64_t stack_here(void) {
+    pthread_attr_t attr;
+    size_t bytes = 0;
+    if (!pthread_getattr_default_np(&attr)) {
+        pthread_attr_getstacksize(&attr, &bytes);
+        pthread_attr_destroy(&attr);
+    }
+    return bytes;
+}
+
+uint32_t lf_limits_check(const struct lf_record *record, const struct lf_entry *entry,
+                         const struct lf_configs *configs, struct lf_buffer *lines) {
+    struct pass pass = {.record = record, .lines = lines};
+    struct lf_shapes shapes;
+    lf_shapes_of(&shapes, record, configs);
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+        const struct device *device = &devices[d];
+        bool here = lf_contract_isas() >> device->isa & 1;
+        if (here && !entry->fn[device->isa])
+            breach(&pass, device->name, "functions", 0, 1);
+        if (record->stack_bytes > device->stack_bytes)
+            breach(&pass, device->name, "stack bytes", record->stack_bytes, device->stack_bytes);
+        if (here && record->stack_bytes > stack_here())
+            breach(&pass, "this machine", "stack bytes", record->stack_bytes, stack_here());
+        for (uint32_t s = 0; s < shapes.n; s++) {
+            check_products(&pass, device, &shapes.shape[s]);
+            check_extents(&pass, device, &shapes.shape[s]);
+            check_scratch(&pass, device, &shapes.shape[s], configs);
+        }
+    }
+    lf_shapes_free(&shapes);
+    return pass.problems;
+}

@@ -1,0 +1,83 @@
+#include "contract/trial.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/error.h"
+#include "contract/gates.h"
+#include "contract/launch.h"
+
+const char *lf_trial_place(const struct lf_trial *trial, char *text, size_t bytes) {
+    snprintf(text, bytes, "%s, %s, %s, %u threads", trial->shape->name,
+             lf_check_style_name(trial->style), lf_isa_name(trial->isa),
+             trial->thread_count[trial->threads]);
+    return text;
+}
+
+bool lf_trial_failed(const struct lf_trial *trial) {
+    return trial->outcome->failed & trial->gate;
+}
+
+static int gate_number(uint32_t gate) {
+    return __builtin_ctz(gate) + 1;
+}
+
+void lf_trial_fail(struct lf_trial *trial, const char *format, ...) {
+    struct lf_outcome *outcome = trial->outcome;
+    char place[160];
+    outcome->failed |= trial->gate;
+    if (*outcome->text)
+        return;
+    int n = snprintf(outcome->text, sizeof outcome->text, "gate %d, %s: ",
+                     gate_number(trial->gate), lf_trial_place(trial, place, sizeof place));
+    va_list list;
+    va_start(list, format);
+    vsnprintf(outcome->text + n, sizeof outcome->text - (size_t)n, format, list);
+    va_end(list);
+    size_t used = strlen(outcome->text);
+    snprintf(outcome->text + used, sizeof outcome->text - used, "; --seed %llu",
+             (unsigned long long)trial->seed);
+}
+
+uint64_t lf_trial_work(const struct lf_trial *trial, const struct lf_shape *shape) {
+    struct lf_operand operand[LF_OPERANDS_MAX] = {0};
+    uint64_t work = shape->work;
+    if (work)
+        return work;
+    trial->record->describe(shape->args, operand);
+    for (uint32_t i = 0; i < trial->record->operands; i++)
+        work += operand[i].role == LF_WEIGHT ? 0 : operand[i].n;
+    return work ? work : 1;
+}
+
+static void set_threads(struct lf_trial *trial) {
+    static const uint32_t count[LF_TRIAL_THREADS] = {1, 2, 3, 7, 0};
+    long all = sysconf(_SC_NPROCESSORS_ONLN);
+    for (uint32_t i = 0; i < LF_TRIAL_THREADS; i++)
+        trial->thread_count[i] = count[i] ? count[i] : all > 1 ? (uint32_t)all : 1;
+}
+
+void lf_trial_run(struct lf_trial *trial, uint32_t gates) {
+    static void (*const run[])(struct lf_trial *, const struct lf_shape *) = {
+        lf_gate_bound, lf_gate_rows, lf_gate_memory, lf_gate_edges};
+    double start = lf_clock_s();
+    set_threads(trial);
+    trial->outcome->shapes = trial->shapes;
+    for (uint32_t i = 0; i < sizeof run / sizeof *run; i++) {
+        trial->gate = 1u << i;
+        if (!(gates & trial->gate))
+            continue;
+        trial->outcome->asked |= trial->gate;
+        for (uint32_t s = 0; s < trial->shapes && !lf_trial_failed(trial); s++) {
+            trial->shape = &trial->all[s];
+            run[i](trial, trial->shape);
+        }
+    }
+    for (uint32_t i = 0; i < LF_TRIAL_THREADS; i++) {
+        lf_pool_close(trial->pool[i]);
+        trial->pool[i] = NULL;
+    }
+    trial->outcome->ms = (lf_clock_s() - start) * 1e3;
+}
