@@ -11,7 +11,7 @@ import time
 
 import harness
 
-WHOLE_SHARE, CLIENTS, SLOTS = 0.7, 20, 16
+WHOLE_SHARE, CLIENTS, SLOTS = 0.7, 24, 16
 TEMPERATURES = (0, 0.7, 1)
 LINE = re.compile(r" soak-(\d+) POST \S+ (\d+)(?: prompt=\d+ completion=(\d+) cached=(\d+)"
                   r" queue_s=(\S+))?")

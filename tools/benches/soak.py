@@ -1,4 +1,4 @@
-"""2,000 requests of 20 clients on 16 lanes, of which three in ten hang up somewhere."""
+"""2,000 requests of 24 clients on 16 lanes, of which three in ten hang up somewhere."""
 import sys
 
 from benches.kit import ROOT, Verdict, script
