@@ -23,12 +23,15 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
 void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
-    uint32_t bytes = m->shape.window_bytes;
+    uint32_t bytes = m->shape.window_bytes, kept = m->shape.ring_rows;
+#if LF_FAULT == 1
+    kept = m->t->window - 2; // 1: a long chunk leaves fewer keys than a window reads
+#endif
     for (uint32_t r = 0; r < w->rows_all; r++) {
         const struct lf_row *row = &w->row_all[r];
         const struct lf_span *span = &w->span[row->lane];
         bool has_key = layer->id < m->last_source || row->depth >= layer->id;
-        if (!has_key || row->position + m->shape.ring_rows < span->pos0 + span->rows)
+        if (!has_key || row->position + kept < span->pos0 + span->rows)
             continue;
         memcpy(m->state[row->lane].ring[layer->id] +
                    row->position % m->shape.ring_rows * bytes,
@@ -44,6 +47,9 @@ static void point_lanes(struct lf_v41 *m, const struct lf_layer *layer) {
         for (uint32_t s = 0; layer->ratio && s < t->n_kv_sources; s++)
             if ((int)t->kv_sources[s] == t->kv_source[layer->id]) {
                 m->lane_entry[lane] = m->state[lane].entry[s];
+#if LF_FAULT == 2
+                m->lane_entry[lane] = m->state[0].entry[s]; // 2: every lane reads the first's
+#endif
                 m->lane_key[lane] = m->state[lane].key[s];
             }
     }

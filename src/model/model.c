@@ -130,6 +130,9 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     LF_TRY(open_drafter(m, checkpoint, options, err));
     m->weights_taken = m->arena.bytes;
     LF_TRY(lf_pool_open(&m->pool, lf_model_threads(options->threads), scratch_bytes(m->t), err));
+#if LF_FAULT == 1
+    m->attention_scale *= 1 + 0x1p-20f * (float)lf_pool_threads(m->pool); // 1: threads in a sum
+#endif
     rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
     LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
                         err));

@@ -14,7 +14,11 @@ static void group_pairs(struct lf_v41 *m, const struct lf_layer *layer) {
     for (uint32_t i = 0; i < choices; i++) {
         uint32_t pair = w->expert_first[w->route_id[i]]++;
         w->pair_row[pair] = i / top;
+#if LF_FAULT == 1
+        w->pair_weight[i] = w->route_weight[i]; // 1: weights not sorted with their pairs
+#else
         w->pair_weight[pair] = w->route_weight[i];
+#endif
         w->pair_of[i] = pair;
     }
     // Filling moved every start to the next expert's: shift them back.

@@ -17,8 +17,16 @@ void lf_state_shape_init(struct lf_state_shape *shape, const struct lf_topology 
     *shape = (struct lf_state_shape){
         .t = t,
         .context = context,
+#if LF_FAULT == 1
+        .ring_rows = power_of_two(t->window), // 1: no room for rejected rows (L-15)
+#else
         .ring_rows = power_of_two(t->window + LF_WINDOW_MAX - 1),
+#endif
+#if LF_FAULT == 2
+        .open_rows = power_of_two(2), // 2: a rejected row overwrites the open half of a pair
+#else
         .open_rows = power_of_two(LF_WINDOW_MAX + 2),
+#endif
         .window_bytes = lf_qa8_row_bytes(t->head_dim),
         .entry_bytes = lf_qf4s_row_bytes(t->head_dim),
         .key_bytes = lf_qf4e_row_bytes(t->index_dim),

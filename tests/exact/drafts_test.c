@@ -1,12 +1,7 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "exact.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "exact.h"
 
 enum { BLOCK = 5, FIRST = 3, STEPS = 816, SLOTS = 14 };
 
@@ -39,14 +34,15 @@ static void propose(struct lf_target *target, uint32_t slot, uint32_t pending,
     struct lf_draft_ask ask = {.slot = slot, .pending = pending, .rule = rule};
     memset(&out->draft, 0, sizeof out->draft);
     lf_exact_must(target->drafter->propose(target, &ask, 1, &out->draft, &err), &err);
-    assert_int_equal(out->draft.n, BLOCK);
+    if (out->draft.n != BLOCK)
+        lf_exact_differ("drafts", "slot %u: %u drafts, expected %d", slot, out->draft.n, BLOCK);
     memcpy(out->logits, ((struct lf_v41 *)target)->work.logits, sizeof out->logits);
 }
 
 static void same(const struct pass *got, const struct pass *want, const char *what, uint64_t at) {
     if (memcmp(&got->draft, &want->draft, sizeof got->draft) ||
         memcmp(got->logits, want->logits, sizeof got->logits))
-        fail_msg("%s at %u: the drafts differ", what, (uint32_t)at);
+        lf_exact_differ("drafts", "%s at %u: the drafts differ", what, (uint32_t)at);
 }
 
 // Taps and context rows of NaN codes: what a pass reads without its being made shows.
@@ -182,7 +178,7 @@ static void streams_of_one_call_draft_as_each_alone(void **state) {
         lf_exact_must(target->drafter->propose(target, ask, n, out, &err), &err);
         for (uint32_t i = 0; i < n; i++)
             if (memcmp(&out[i], &alone[slot[i]].draft, sizeof out[i]))
-                fail_msg("slot %u, place %u of %u: its drafts differ", slot[i], i, n);
+                lf_exact_differ("drafts", "slot %u, place %u of %u: its drafts differ", slot[i], i, n);
     }
     free(alone);
     target->ops->close(target);
@@ -236,7 +232,7 @@ static void a_restored_state_drafts_as_the_one_saved(void **state) {
     target->ops->close(target);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drafts_do_not_depend_on_cuts_or_the_cone),
         cmocka_unit_test(drafts_follow_the_kept_rows_alone),
@@ -245,5 +241,5 @@ int main(void) {
         cmocka_unit_test(drafts_do_not_depend_on_threads_or_instruction_sets),
         cmocka_unit_test(a_restored_state_drafts_as_the_one_saved),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return lf_exact_main(argc, argv, tests, sizeof tests / sizeof *tests, open_all, close_all);
 }

@@ -1,10 +1,12 @@
 #include "exact.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include "kernel_check.h"
+
+// Of a build with a planted fault: the part that must differ, and whether it did.
+static const char *expected;
+static bool differed;
 
 void lf_exact_must(enum lf_status status, const struct lf_error *err) {
     if (status != LF_OK)
@@ -14,9 +16,12 @@ void lf_exact_must(enum lf_status status, const struct lf_error *err) {
 void lf_exact_open(struct lf_exact *exact) {
     lf_demo_open(&exact->demo);
     lf_golden_open(&exact->prompt, "recall");
-    exact->ids = (const uint32_t *)exact->prompt.ids;
-    exact->n_ids = exact->prompt.rows;
-    assert_int_equal(lf_checkpoint_topology(exact->demo.checkpoint)->vocab, LF_EXACT_VOCAB);
+    for (uint32_t i = 0; i < 2 * LF_EXACT_CONTEXT; i++)
+        exact->ids[i] = (uint32_t)exact->prompt.ids[i % exact->prompt.rows];
+    const struct lf_topology *t = lf_checkpoint_topology(exact->demo.checkpoint);
+    assert_int_equal(t->vocab, LF_EXACT_VOCAB);
+    assert_int_equal(t->window - 1, LF_EXACT_TAPS);
+    assert_int_equal(t->n_draft_taps * t->hidden, LF_EXACT_TAP_SIZE);
 }
 
 void lf_exact_close(struct lf_exact *exact) {
@@ -35,25 +40,61 @@ struct lf_target *lf_exact_target(struct lf_exact *exact, const struct lf_model_
     return target;
 }
 
+void lf_exact_differ(const char *part, const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    differed |= expected && !strcmp(part, expected);
+    fail_msg("%s", text);
+}
+
+const char *lf_outcome_differs(const struct lf_outcome *got, const struct lf_outcome *want) {
+    if (memcmp(got->logits, want->logits, sizeof got->logits))
+        return "logits";
+    if (got->length != want->length || memcmp(got->tap, want->tap, sizeof got->tap))
+        return "taps";
+    return memcmp(got->digest, want->digest, sizeof got->digest) ? "state" : NULL;
+}
+
+static uint32_t words_that_differ(const void *got, const void *want, size_t n, size_t word_bytes) {
+    uint32_t words = 0;
+    for (size_t i = 0; i < n * word_bytes; i += word_bytes)
+        words += memcmp((const char *)got + i, (const char *)want + i, word_bytes) != 0;
+    return words;
+}
+
 void lf_outcome_same(const char *what, const struct lf_outcome *got,
                      const struct lf_outcome *want) {
-    uint32_t words = 0, first = 0;
-    for (uint32_t i = LF_EXACT_VOCAB; i-- > 0;)
-        if (memcmp(&got->logits[i], &want->logits[i], sizeof got->logits[i])) {
-            words++;
-            first = i;
-        }
-    if (words)
-        fail_msg("%s: %u of %d logits differ, the first at %u: %.9g and %.9g", what, words,
-                 LF_EXACT_VOCAB, first, (double)got->logits[first], (double)want->logits[first]);
-    if (memcmp(got->digest, want->digest, sizeof got->digest))
-        fail_msg("%s: the state digests differ", what);
+    const char *part = lf_outcome_differs(got, want);
+    if (part)
+        lf_exact_differ(part, "%s: %s: %u of %d logits and %u of %d tap words differ, digests %s",
+                        what, part,
+                        words_that_differ(got->logits, want->logits, LF_EXACT_VOCAB, sizeof(float)),
+                        LF_EXACT_VOCAB,
+                        words_that_differ(got->tap, want->tap, sizeof got->tap / 2, 2),
+                        LF_EXACT_TAPS * LF_EXACT_TAP_SIZE,
+                        memcmp(got->digest, want->digest, sizeof got->digest) ? "too" : "do not");
+}
+
+void lf_outcome_state(struct lf_target *target, uint32_t slot, struct lf_outcome *out) {
+    const struct lf_v41 *m = (const struct lf_v41 *)target;
+    const struct lf_state *s = &m->state[slot];
+    struct lf_error err = LF_ERROR_INIT;
+    uint64_t ring = m->shape.ring_rows;
+    out->length = s->length;
+    memset(out->tap, 0, sizeof out->tap);
+    // Rows before taps_from ran without taps: only a restored slot has such within reach.
+    for (uint64_t i = 1; i <= LF_EXACT_TAPS && i <= s->length - s->taps_from; i++)
+        memcpy(out->tap[i - 1], s->taps + (s->length - i) % ring * LF_EXACT_TAP_SIZE,
+               sizeof out->tap[0]);
+    lf_exact_must(target->ops->digest(target, slot, out->digest, &err), &err);
 }
 
 void lf_outcome_read(struct lf_target *target, uint32_t slot, struct lf_outcome *out) {
-    struct lf_error err = LF_ERROR_INIT;
     memcpy(out->logits, lf_model_logits(target, slot, 0), sizeof out->logits);
-    lf_exact_must(target->ops->digest(target, slot, out->digest, &err), &err);
+    lf_outcome_state(target, slot, out);
 }
 
 void lf_exact_prefill(struct lf_target *target, uint32_t slot, const uint32_t *ids, uint32_t rows,
@@ -82,4 +123,18 @@ void lf_exact_round(struct lf_target *target, uint32_t slot, uint64_t position, 
     lf_exact_must(target->ops->verify(target, &w, 1, &drawn, &err), &err);
     memcpy(logits, lf_model_logits(target, slot, 0), sizeof(float) * LF_EXACT_VOCAB);
     lf_exact_must(target->ops->keep(target, &w, &kept, 1, &err), &err);
+}
+
+int lf_exact_main(int argc, char **argv, const struct CMUnitTest *test, size_t n,
+                  CMFixtureFunction open, CMFixtureFunction close) {
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (!strcmp(argv[i], "--test"))
+            cmocka_set_test_filter(argv[i + 1]);
+        else if (!strcmp(argv[i], "--expect-red"))
+            expected = argv[i + 1];
+    }
+    int failed = _cmocka_run_group_tests(argv[0], test, n, open, close);
+    if (expected)
+        return differed ? 0 : 1;
+    return failed;
 }

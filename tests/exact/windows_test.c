@@ -1,12 +1,8 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "exact.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "exact.h"
 
 // Windows of 1 .. 16 rows with every keep length advance by 816 rows in all.
 enum { FIRST = 3, STEPS = 816 };
@@ -16,7 +12,6 @@ static struct lf_target *target;
 static struct lf_outcome *serial; // [STEPS]: row FIRST + i in a round of its own
 
 static int open_all(void **state) {
-    struct lf_error err = LF_ERROR_INIT;
     (void)state;
     lf_exact_open(&exact);
     target = lf_exact_target(&exact, &(struct lf_model_options){.slots = 1});
@@ -25,7 +20,7 @@ static int open_all(void **state) {
     lf_exact_prefill(target, 0, exact.ids, FIRST, (struct lf_cut){.rows = FIRST}, NULL, 0);
     for (uint32_t i = 0; i < STEPS; i++) {
         lf_exact_round(target, 0, FIRST + i, exact.ids[FIRST + i], serial[i].logits);
-        lf_exact_must(target->ops->digest(target, 0, serial[i].digest, &err), &err);
+        lf_outcome_state(target, 0, &serial[i]);
     }
     return 0;
 }
@@ -43,19 +38,21 @@ static void advance(uint32_t at, uint32_t rows, uint32_t kept) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_sampling greedy = {0};
     uint32_t token[LF_WINDOW_MAX], drawn[LF_WINDOW_MAX];
-    uint8_t digest[32];
+    static struct lf_outcome got;
+    char what[96];
     for (uint32_t i = 0; i < rows; i++)
         token[i] = i < kept ? exact.ids[FIRST + at + i] : (at + 97 * i) % LF_EXACT_VOCAB;
     struct lf_window w = {.rows = rows, .pos0 = FIRST + at, .tok = token, .rule = &greedy};
     lf_exact_must(target->ops->verify(target, &w, 1, drawn, &err), &err);
     for (uint32_t i = 0; i < kept; i++)
         if (memcmp(lf_model_logits(target, 0, i), serial[at + i].logits, sizeof serial->logits))
-            fail_msg("position %u: row %u of a window of %u differs from its round alone",
-                     FIRST + at, i, rows);
+            lf_exact_differ("logits", "position %u: row %u of a window of %u and its round alone",
+                            FIRST + at, i, rows);
+    memcpy(got.logits, lf_model_logits(target, 0, kept - 1), sizeof got.logits);
     lf_exact_must(target->ops->keep(target, &w, &kept, 1, &err), &err);
-    lf_exact_must(target->ops->digest(target, 0, digest, &err), &err);
-    if (memcmp(digest, serial[at + kept - 1].digest, sizeof digest))
-        fail_msg("position %u: after keeping %u of %u the state differs", FIRST + at, kept, rows);
+    lf_outcome_state(target, 0, &got);
+    snprintf(what, sizeof what, "position %u, %u of %u rows kept", FIRST + at, kept, rows);
+    lf_outcome_same(what, &got, &serial[at + kept - 1]);
 }
 
 static void start(void) {
@@ -96,7 +93,7 @@ static void full_windows_that_keep_one_row(void **state) {
 static void scored_rows_have_the_bits_of_one_row_rounds(void **state) {
     enum { ROWS = 64 };
     struct lf_error err = LF_ERROR_INIT;
-    uint8_t digest[32];
+    static struct lf_outcome got;
     float *logits = malloc(sizeof *logits * ROWS * LF_EXACT_VOCAB);
     (void)state;
     assert_non_null(logits);
@@ -107,19 +104,20 @@ static void scored_rows_have_the_bits_of_one_row_rounds(void **state) {
         for (uint32_t i = 0; i < ROWS; i++)
             if (memcmp(logits + (size_t)i * LF_EXACT_VOCAB, serial[at + i].logits,
                        sizeof serial->logits))
-                fail_msg("position %u: the scored logits differ", FIRST + at + i);
-        lf_exact_must(target->ops->digest(target, 0, digest, &err), &err);
-        assert_memory_equal(digest, serial[at + ROWS - 1].digest, sizeof digest);
+                lf_exact_differ("logits", "position %u: the scored logits", FIRST + at + i);
+        memcpy(got.logits, serial[at + ROWS - 1].logits, sizeof got.logits);
+        lf_outcome_state(target, 0, &got);
+        lf_outcome_same("scored rows", &got, &serial[at + ROWS - 1]);
     }
     free(logits);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_of_every_size_and_keep_have_the_bits_of_one_row_rounds),
         cmocka_unit_test(the_same_in_falling_sizes),
         cmocka_unit_test(full_windows_that_keep_one_row),
         cmocka_unit_test(scored_rows_have_the_bits_of_one_row_rounds),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return lf_exact_main(argc, argv, tests, sizeof tests / sizeof *tests, open_all, close_all);
 }

@@ -1,0 +1,92 @@
+#include "exact.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "kernel_check.h"
+
+enum { ROWS = 48, HIDDEN = 256 };
+
+static struct lf_exact exact;
+static struct lf_target *target;
+
+static int open_all(void **state) {
+    (void)state;
+    lf_exact_open(&exact);
+    target = lf_exact_target(&exact, &(struct lf_model_options){.slots = 1});
+    assert_int_equal(((struct lf_v41 *)target)->t->hidden, HIDDEN);
+    return 0;
+}
+
+static int close_all(void **state) {
+    (void)state;
+    target->ops->close(target);
+    lf_exact_close(&exact);
+    return 0;
+}
+
+// Outputs of n rows in one launch, experts grouped over the rows.
+static void experts(const struct lf_layer *layer, const uint16_t *in, uint32_t n, uint16_t *out) {
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    memcpy(m->work.in, in, sizeof *in * n * HIDDEN);
+    m->work.rows = n;
+    lf_moe(m, layer);
+    memcpy(out, m->work.out, sizeof *out * n * HIDDEN);
+}
+
+// Rows of many signs and sizes; every fourth repeats its predecessor, so experts get many rows.
+static void fill(uint16_t in[ROWS][HIDDEN], uint64_t seed) {
+    struct lf_check_rng rng = {seed};
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t i = 0; i < HIDDEN; i++)
+            in[r][i] = (uint16_t)(lf_check_below(&rng, 2) << 15 | (0x3F00 + lf_check_below(&rng, 256)));
+        if (r % 4 == 3)
+            memcpy(in[r], in[r - 1], sizeof in[r]);
+    }
+}
+
+static void compare(const char *name, const struct lf_layer *layer) {
+    static uint16_t in[ROWS][HIDDEN], one[ROWS][HIDDEN], many[ROWS][HIDDEN];
+    fill(in, layer->id + 1);
+    for (uint32_t r = 0; r < ROWS; r++)
+        experts(layer, in[r], 1, one[r]);
+    for (uint32_t rows = 1; rows <= ROWS; rows = rows < 8 ? rows + 1 : 2 * rows)
+        for (uint32_t first = 0; first + rows <= ROWS; first += rows) {
+            experts(layer, in[first], rows, many[first]);
+            if (memcmp(many[first], one[first], rows * sizeof *one))
+                lf_exact_differ("experts", "%s %u: rows %u to %u together and alone", name,
+                                layer->id, first, first + rows - 1);
+        }
+}
+
+// engine.md 9.3: grouped experts against row kernels
+static void experts_grouped_over_rows_have_the_bits_of_rows_alone(void **state) {
+    const struct lf_v41 *m = (struct lf_v41 *)target;
+    (void)state;
+    for (uint32_t l = 0; l < m->t->layers; l++)
+        compare("layer", &m->weights.layer[l]);
+    for (uint32_t b = 0; b < m->t->draft_layers; b++)
+        compare("draft block", &m->weights.draft->block[b]);
+}
+
+// Rows that share an expert run as one group: without this the test above would compare nothing.
+static void rows_share_experts(void **state) {
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    static uint16_t in[ROWS][HIDDEN], out[ROWS][HIDDEN];
+    uint32_t most = 0;
+    (void)state;
+    fill(in, 9);
+    experts(&m->weights.layer[3], in[0], ROWS, out[0]);
+    for (uint32_t e = 0; e < m->weights.layer[3].experts; e++) {
+        uint32_t rows = m->work.expert_first[e + 1] - m->work.expert_first[e];
+        most = rows > most ? rows : most;
+    }
+    assert_true(most >= 6);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_grouped_over_rows_have_the_bits_of_rows_alone),
+        cmocka_unit_test(rows_share_experts),
+    };
+    return lf_exact_main(argc, argv, tests, sizeof tests / sizeof *tests, open_all, close_all);
+}
