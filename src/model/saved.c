@@ -82,7 +82,11 @@ static void copied_parts(struct walk *walk, const struct lf_v41 *m, const struct
 #if LF_FAULT == 1
     half = false; // 1: the open half of a pair is not saved
 #endif
-    for (uint32_t l = 0; l < m->shape.rings; l++)
+    uint32_t rings = m->shape.rings;
+#if LF_FAULT == 2
+    rings = t->layers; // 2: context rows of the drafter are not saved
+#endif
+    for (uint32_t l = 0; l < rings; l++)
         ring_part(walk, m, state->ring[l], at, l >= t->layers);
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
         cut_page_part(walk, &state->entry[s], lf_saved_entries(m, s, at), m->shape.entry_bytes);

@@ -178,7 +178,7 @@ static void streams_of_one_call_draft_as_each_alone(void **state) {
         lf_exact_must(target->drafter->propose(target, ask, n, out, &err), &err);
         for (uint32_t i = 0; i < n; i++)
             if (memcmp(&out[i], &alone[slot[i]].draft, sizeof out[i]))
-                lf_exact_differ("drafts", "slot %u, place %u of %u: its drafts differ", slot[i], i, n);
+                lf_exact_differ("drafts", "slot %u, place %u of %u: other drafts", slot[i], i, n);
     }
     free(alone);
     target->ops->close(target);

@@ -37,8 +37,10 @@ static void experts(const struct lf_layer *layer, const uint16_t *in, uint32_t n
 static void fill(uint16_t in[ROWS][HIDDEN], uint64_t seed) {
     struct lf_check_rng rng = {seed};
     for (uint32_t r = 0; r < ROWS; r++) {
-        for (uint32_t i = 0; i < HIDDEN; i++)
-            in[r][i] = (uint16_t)(lf_check_below(&rng, 2) << 15 | (0x3F00 + lf_check_below(&rng, 256)));
+        for (uint32_t i = 0; i < HIDDEN; i++) {
+            uint32_t sign = lf_check_below(&rng, 2) << 15;
+            in[r][i] = (uint16_t)(sign | (0x3F00 + lf_check_below(&rng, 256)));
+        }
         if (r % 4 == 3)
             memcpy(in[r], in[r - 1], sizeof in[r]);
     }
