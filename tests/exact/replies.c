@@ -57,7 +57,7 @@ struct lf_engine *lf_reply_engine(struct lf_target *target,
                                   const struct lf_engine_options *options) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_engine *engine;
-    lf_exact_must(lf_engine_start(&engine, target, options, &err), &err);
+    lf_exact_must(lf_engine_start(&engine, target, options, NULL, &err), &err);
     return engine;
 }
 

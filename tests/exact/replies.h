@@ -3,7 +3,7 @@
 #include "exact.h"
 #include "lane/kit.h"
 
-enum { LF_REPLY_MAX = 24 };
+enum { LF_REPLY_MAX = 16 };
 
 struct lf_reply {
     uint32_t id[LF_REPLY_MAX], n;

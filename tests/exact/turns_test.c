@@ -62,6 +62,7 @@ static void turns_after_replies_have_the_bits_of_one_prompt(void **state) {
     for (uint32_t first = 1; first <= 129; first += first < 4 ? 1 : 31) {
         uint32_t at = 0;
         lf_exact_must(target->ops->reset(target, 0, &err), &err);
+        lf_exact_must(target->ops->grow(target, 0, LF_EXACT_CONTEXT, &err), &err);
         at = read_turn(at, first, 64);
         for (uint32_t i = 0; i < TURNS; i++) {
             char what[64];
