@@ -198,6 +198,7 @@ struct lf_engine_options {
     double decode_share;   // of the time, for running replies while prompts fill, below 1 (L-27)
     uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
     uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
+    const char *cost_folder; // keeps launch times from start to start (D-8); NULL: timed each time
 };
 
 #define LF_ENGINE_OPTIONS_INIT                                                                     \

@@ -100,6 +100,14 @@ static void block_signals(sigset_t *signals) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+// Where the hub cache lies by default, beside it; NULL: the environment names no place.
+static const char *find_cache_folder(char *folder, size_t bytes) {
+    const char *cache = lf_environment("XDG_CACHE_HOME"), *home = lf_environment("HOME");
+    int len = cache ? snprintf(folder, bytes, "%s/lanefold", cache)
+                    : snprintf(folder, bytes, "%s/.cache/lanefold", home ? home : "");
+    return (cache || home) && len > 0 && (size_t)len < bytes ? folder : NULL;
+}
+
 static const char usage[] = "serve [MODEL] [options]";
 
 enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
@@ -135,6 +143,8 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
     };
     LF_TRY(set_names(&o, &f, err));
     struct lf_engine_options options = lf_serve_engine_options(&f);
+    char cache_folder[4096];
+    options.cost_folder = find_cache_folder(cache_folder, sizeof cache_folder);
     block_signals(&signals);
     LF_TRY(lf_engine_open(&engine, model.n ? model.value[0] : NULL, &options, err));
     o.name = f.name ? f.name : lf_engine_info(engine)->name;

@@ -3,9 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { RUNS = 7, FIRST_BUCKET_ROWS = 2048, LENGTH_MAX = 512 };
+enum { RUNS = 7, FIRST_BUCKET_ROWS = 2048, LENGTH_MAX = 512, SAMPLE_ROWS = 8 };
 // Requests wait meanwhile, so all sizes share a bound, and slow ones are repeated less.
 static const double measure_seconds_max = 1.5, size_seconds_max = 0.06;
+// A sample this far from what was kept between starts says that the machine has changed.
+static const double sample_tolerance = 0.15;
 // A measured time moves its own entry by this part of the difference, the others by less.
 static const double own_step = 1.0 / 8, other_step = 1.0 / 32;
 
@@ -132,34 +134,40 @@ static enum lf_status time_rows(struct probe *p, uint32_t rows, bool single, dou
     return LF_OK;
 }
 
+// A pass after one row was kept, which it takes in first.
 static enum lf_status time_pass(struct probe *p, uint32_t streams, double *fastest,
                                 struct lf_error *err) {
     static const struct lf_sampling rule = {.top_p = 1};
     struct lf_draft_ask ask[LF_COST_ROWS];
     struct lf_draft draft[LF_COST_ROWS];
     uint32_t slot[LF_COST_ROWS];
-    LF_TRY(make_room(p, streams, true, err));
+    double spent = 0, launch;
     for (uint32_t i = 0; i < streams; i++) {
         slot[i] = i;
         ask[i] = (struct lf_draft_ask){.slot = i, .rule = &rule};
     }
-    LF_TRY(p->target->drafter->ingest(p->target, slot, streams, err));
     *fastest = HUGE_VAL;
-    double begun = p->clock(p->ctx);
-    for (int i = 0; i < 2 || (i <= RUNS && p->clock(p->ctx) - begun < size_seconds_max); i++) {
+    for (int i = 0; i < 2 || (i <= RUNS && spent < size_seconds_max); i++) {
+        LF_TRY(run(p, streams, true, i == 0, &launch, err));
         double start = p->clock(p->ctx);
+        LF_TRY(p->target->drafter->ingest(p->target, slot, streams, err));
         LF_TRY(p->target->drafter->propose(p->target, ask, streams, draft, err));
+        double seconds = p->clock(p->ctx) - start;
+        spent += seconds;
         if (i)
-            *fastest = fmin(*fastest, p->clock(p->ctx) - start);
+            *fastest = fmin(*fastest, seconds);
     }
     return LF_OK;
 }
 
-static enum lf_status measure_rows(struct lf_cost *c, struct probe *p, struct lf_error *err) {
-    uint32_t size[LF_COST_ROWS], n = 0;
-    double seconds[LF_COST_ROWS];
+static uint32_t rows_most(const struct probe *p) {
     uint32_t most = p->info->slots * p->info->window_max;
-    most = most < p->info->launch_rows_max ? most : p->info->launch_rows_max;
+    return most < p->info->launch_rows_max ? most : p->info->launch_rows_max;
+}
+
+static enum lf_status measure_rows(struct lf_cost *c, struct probe *p, struct lf_error *err) {
+    uint32_t size[LF_COST_ROWS], n = 0, most = rows_most(p);
+    double seconds[LF_COST_ROWS];
     for (uint32_t r = 1; r <= most; r += r < 16 ? 1 : r < 32 ? 8 : 16) {
         if (n && p->clock(p->ctx) > p->until)
             break;
@@ -199,18 +207,48 @@ static enum lf_status measure(struct lf_cost *c, struct probe *p, struct lf_erro
     return LF_OK;
 }
 
-enum lf_status lf_cost_measure(struct lf_cost *c, struct lf_target *target, lf_clock_fn *clock,
-                               void *ctx, struct lf_error *err) {
+static bool near(double sample, double kept) {
+    return fabs(sample - kept) <= sample_tolerance * kept;
+}
+
+static enum lf_status sample(struct lf_cost *c, struct probe *p, struct lf_error *err) {
+    uint32_t size[] = {1, rows_most(p) < SAMPLE_ROWS ? rows_most(p) : SAMPLE_ROWS};
+    double seconds;
+    for (int i = 0; i < 2; i++) {
+        LF_TRY(time_rows(p, size[i], false, &seconds, err));
+        c->measured = c->measured && near(seconds, c->rows[0][size[i]]);
+    }
+    if (c->measured && p->target->drafter) {
+        LF_TRY(time_pass(p, 1, &seconds, err));
+        c->measured = near(seconds, c->pass[1]);
+    }
+    return LF_OK;
+}
+
+static enum lf_status probe(struct lf_cost *c, struct lf_target *target, lf_clock_fn *clock,
+                            void *ctx, enum lf_status step(struct lf_cost *, struct probe *,
+                                                           struct lf_error *),
+                            struct lf_error *err) {
     struct probe p = {.target = target, .info = target->ops->info(target), .clock = clock,
                       .ctx = ctx, .until = clock(ctx) + measure_seconds_max};
-    *c = (struct lf_cost){0};
     struct lf_error clean = LF_ERROR_INIT;
     // A context too small for a full window is too small for drafts to matter.
-    if (p.info->context > p.info->window_max && p.info->launch_rows_max <= LF_COST_ROWS &&
-        measure(c, &p, err) == LF_OK)
-        c->measured = true;
+    bool apt = p.info->context > p.info->window_max && p.info->launch_rows_max <= LF_COST_ROWS;
+    if (!apt || step(c, &p, err) != LF_OK)
+        c->measured = false;
     for (uint32_t i = 0; i < p.info->slots; i++)
         if (target->ops->reset(target, i, &clean) != LF_OK)
             lf_fail(err, clean.status, "%s", clean.text);
     return err->status;
+}
+
+enum lf_status lf_cost_measure(struct lf_cost *c, struct lf_target *target, lf_clock_fn *clock,
+                               void *ctx, struct lf_error *err) {
+    *c = (struct lf_cost){.measured = true};
+    return probe(c, target, clock, ctx, measure, err);
+}
+
+enum lf_status lf_cost_sample(struct lf_cost *c, struct lf_target *target, lf_clock_fn *clock,
+                              void *ctx, struct lf_error *err) {
+    return probe(c, target, clock, ctx, sample, err);
 }

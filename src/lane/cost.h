@@ -18,6 +18,9 @@ typedef double lf_clock_fn(void *ctx);
 // The target must be idle; its slots are left reset. A failure leaves the table unmeasured.
 LF_CHECKED enum lf_status lf_cost_measure(struct lf_cost *cost, struct lf_target *target,
                                           lf_clock_fn *clock, void *ctx, struct lf_error *err);
+// Times a few sizes of a table kept from an earlier start: measured turns false if one is far off.
+LF_CHECKED enum lf_status lf_cost_sample(struct lf_cost *cost, struct lf_target *target,
+                                         lf_clock_fn *clock, void *ctx, struct lf_error *err);
 // A table from n ascending sizes: straight lines between, past the last in proportion; monotone.
 void lf_cost_fill(double *table, const uint32_t *size, const double *seconds, uint32_t n);
 uint32_t lf_cost_bucket(uint64_t length); // of the longest stream of a launch

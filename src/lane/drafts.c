@@ -61,12 +61,22 @@ static double total(const struct lf_chain *c) {
     return sum;
 }
 
+// How streams of this mode ended, of the same company or the nearest smaller one (D-12).
+static const struct lf_loss *ended_before(const struct lf_engine *e, uint32_t mode,
+                                          uint32_t company) {
+    const struct lf_loss *ended = e->ended[mode];
+    for (uint32_t c = company; c; c--)
+        if (ended[c].interval)
+            return &ended[c];
+    return &ended[company];
+}
+
 // What a stream knows at its first round: the server's chances, how streams like it ended (D-12).
 static void begin(struct lf_engine *e, struct lf_stream *s, uint32_t n) {
     uint32_t company = n < LF_COMPANY ? n : LF_COMPANY;
     if (!s->company) {
         s->calibration = e->calibration[mode_of(s)];
-        s->loss = lf_loss_start(&e->ended[mode_of(s)][company]);
+        s->loss = lf_loss_start(ended_before(e, mode_of(s), company));
     }
     s->company = company;
 }
@@ -129,6 +139,20 @@ static void force(struct lf_engine *e, struct lf_round *r) {
     }
 }
 
+// Kept rows are taken in here alone: a stream that does not draft pays nothing for it (D-12, D-13).
+static enum lf_status run_pass(struct lf_engine *e, struct lf_round *r,
+                               const struct lf_draft_ask *ask, struct lf_draft *draft,
+                               struct lf_error *err) {
+    uint32_t slot[LF_ROUND_ROWS];
+    double start = lf_engine_now(e);
+    for (uint32_t i = 0; i < r->asked; i++)
+        slot[i] = ask[i].slot;
+    LF_TRY(e->target->drafter->ingest(e->target, slot, r->asked, err));
+    LF_TRY(e->target->drafter->propose(e->target, ask, r->asked, draft, err));
+    r->pass_seconds = lf_engine_now(e) - start;
+    return LF_OK;
+}
+
 enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct lf_error *err) {
     struct lf_draft_ask ask[LF_ROUND_ROWS];
     struct lf_draft draft[LF_ROUND_ROWS];
@@ -137,11 +161,8 @@ enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct 
                                                               : LF_ROUND_ROWS;
     r->asked = gather(e, r, ask, asked);
     r->pass_seconds = 0;
-    if (r->asked) {
-        double start = lf_engine_now(e);
-        LF_TRY(e->target->drafter->propose(e->target, ask, r->asked, draft, err));
-        r->pass_seconds = lf_engine_now(e) - start;
-    }
+    if (r->asked)
+        LF_TRY(run_pass(e, r, ask, draft, err));
     for (uint32_t i = 0; i < r->asked; i++) {
         struct lf_stream *s = r->stream[asked[i]];
         struct lf_chain chain;
@@ -186,14 +207,4 @@ void lf_drafts_learn(struct lf_engine *e, const struct lf_round *r, double launc
     }
     lf_cost_launch(&e->cost, bucket, r->rows, r->n, launch_seconds);
     lf_cost_pass(&e->cost, r->asked, r->pass_seconds);
-}
-
-enum lf_status lf_drafts_ingest(struct lf_engine *e, struct lf_stream **stream, uint32_t n,
-                               struct lf_error *err) {
-    uint32_t slot[LF_ROUND_ROWS];
-    if (!e->target->drafter || e->options.drafts == LF_DRAFTS_OFF)
-        return LF_OK;
-    for (uint32_t i = 0; i < n; i++)
-        slot[i] = stream[i]->slot;
-    return e->target->drafter->ingest(e->target, slot, n, err);
 }

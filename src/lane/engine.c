@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "lane/session.h"
+#include "lane/cost_file.h"
 #include "lane/stream.h"
 
 enum { QUEUE_MAX = 128 };
@@ -82,12 +83,9 @@ static void break_stall(struct lf_engine *e) {
 }
 
 static void measure(struct lf_engine *e) {
-    struct lf_error err = LF_ERROR_INIT;
     const struct lf_engine_options *o = &e->options;
-    if (o->drafts == LF_DRAFTS_OFF || o->draft_depth)
-        return;
-    if (lf_cost_measure(&e->cost, e->target, e->machine.now, e->machine.now_ctx, &err) != LF_OK)
-        lf_log(LF_LOG_WARN, "no drafts: launches could not be timed: %s", err.text);
+    if (o->drafts != LF_DRAFTS_OFF && !o->draft_depth)
+        lf_cost_start(&e->cost, e->target, o->cost_folder, e->machine.now, e->machine.now_ctx);
 }
 
 // A cancel ends its request within one chunk or one round, not after both (L-38).

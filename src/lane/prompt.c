@@ -64,7 +64,7 @@ static uint32_t choose(struct lf_engine *e, uint32_t n, bool replies) {
     return chosen;
 }
 
-// The prompt is read: draws the first token and delivers it, then feeds the drafter (D-13).
+// The prompt is read: draws the first token and delivers it.
 static void begin_reply(struct lf_engine *e, struct lf_stream *s) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_logprob_row row;
@@ -84,8 +84,6 @@ static void begin_reply(struct lf_engine *e, struct lf_stream *s) {
     }
     lf_accept_window(s, NULL, 0, &drawn, window.logprobs, &fresh);
     lf_accept_deliver(e, s, fresh, window.logprobs);
-    if (!s->done && lf_drafts_ingest(e, &s, 1, &err) != LF_OK)
-        lf_engine_launch_failed(e, &s, 1, &err);
 }
 
 // Streams whose whole prompt was saved: their first tokens come from stored logits (C-13).

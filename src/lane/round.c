@@ -123,7 +123,6 @@ static enum lf_status launch(struct lf_engine *e, struct lf_round *r, struct lf_
     double kept = lf_engine_now(e);
     e->device_failures = 0;
     deliver(e, r);
-    LF_TRY(lf_drafts_ingest(e, r->stream, r->n, err));
     double seconds = lf_engine_now(e) - start;
     lf_drafts_learn(e, r, kept - begun, seconds);
     lf_share_round(&e->share, seconds);

@@ -164,8 +164,6 @@ LF_CHECKED enum lf_status lf_drafts_choose(struct lf_engine *engine, struct lf_r
 // What the round taught: chances, times, losses.
 void lf_drafts_learn(struct lf_engine *engine, const struct lf_round *round, double launch_seconds,
                     double seconds);
-LF_CHECKED enum lf_status lf_drafts_ingest(struct lf_engine *engine, struct lf_stream **stream,
-                                          uint32_t n, struct lf_error *err);
 
 // round.c: one launch with a window of every decoding stream; false: none could run.
 bool lf_decode_round(struct lf_engine *engine);

@@ -186,6 +186,15 @@ void lf_model_close(struct lf_target *target) {
     free(m);
 }
 
+// What times depend on beside the fingerprint: the device with its instruction set and threads.
+static void name_times(struct lf_v41 *m, const struct lf_model_options *options) {
+    enum lf_isa isa = options->isa == LF_ISA_AUTO ? lf_isa_best() : options->isa;
+    char fingerprint[20];
+    lf_model_fingerprint(&m->target, fingerprint);
+    snprintf(m->info.name, sizeof m->info.name, "%s cpu %s %u", fingerprint, lf_isa_name(isa),
+             lf_pool_threads(m->pool));
+}
+
 enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *checkpoint,
                              const struct lf_token_map *map, const struct lf_model_options *options,
                              struct lf_error *err) {
@@ -205,6 +214,7 @@ enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *check
         lf_model_close(&m->target);
         return err->status;
     }
+    name_times(m, options);
     *out = &m->target;
     return LF_OK;
 }

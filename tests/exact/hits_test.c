@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROMPTS = 12, ROWS_MAX = 400, PASSES = 3 };
+enum { PROMPTS = 8, ROWS_MAX = 400, PASSES = 3 };
 
 static struct lf_exact exact;
 static struct lf_eval_prompt prompt[PROMPTS];
@@ -23,13 +23,17 @@ static int close_all(void **state) {
     return 0;
 }
 
-// A prompt, the same again, and a next turn: the prompt, its reply and some rows more.
-static void chat(struct lf_engine *engine, const struct lf_eval_prompt *p,
-                 const struct lf_sampling *rule, struct lf_reply out[PASSES]) {
+// A prompt, the same, its next turn; between them another stream writes over the slot.
+static void chat(struct lf_engine *engine, uint32_t which, const struct lf_sampling *rule,
+                 struct lf_reply out[PASSES]) {
+    const struct lf_eval_prompt *p = &prompt[which], *other = &prompt[(which + 1) % PROMPTS];
     uint32_t ids[ROWS_MAX + LF_REPLY_MAX + 9];
     struct lf_eval_prompt next = {.id = ids, .n = p->n};
+    struct lf_reply between;
     lf_reply_all(engine, p, rule, 1, &out[0]);
+    lf_reply_all(engine, other, rule, 1, &between);
     lf_reply_all(engine, p, rule, 1, &out[1]);
+    lf_reply_all(engine, other, rule, 1, &between);
     memcpy(ids, p->id, p->n * sizeof *ids);
     memcpy(ids + next.n, out[0].id, out[0].n * sizeof *ids);
     next.n += out[0].n;
@@ -52,8 +56,8 @@ static void drafts_after_a_hit_are_those_of_a_cold_run(void **state) {
     for (uint32_t i = 0; i < 2 * PROMPTS; i++) {
         struct lf_reply got[PASSES], want[PASSES];
         const struct lf_eval_prompt *p = &prompt[i / 2];
-        chat(cold, p, i % 2 ? &warm : &greedy, want);
-        chat(cached, p, i % 2 ? &warm : &greedy, got);
+        chat(cold, i / 2, i % 2 ? &warm : &greedy, want);
+        chat(cached, i / 2, i % 2 ? &warm : &greedy, got);
         assert_int_equal(want[1].stats.cached_tokens, 0);
         assert_int_equal(got[1].stats.cached_tokens, p->n);
         assert_true(got[2].stats.cached_tokens >= p->n);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -442,6 +443,7 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
         .window_max = options->window_max ? options->window_max : 16,
         .launch_rows_max = options->launch_rows ? options->launch_rows : 64,
         .chunk_rows_max = options->chunk_rows, .context = options->context};
+    snprintf(f->info.name, sizeof f->info.name, "%s", options->name ? options->name : "");
     f->slot = calloc(options->slots, sizeof *f->slot);
     LF_ASSERT(f->slot);
     for (uint32_t i = 0; i < options->slots; i++) {

@@ -23,6 +23,7 @@ struct lf_fake_drafter {
 };
 
 struct lf_fake_options {
+    const char *name; // NULL: none
     uint32_t slots, vocab, chunk_rows;
     uint32_t window_max, launch_rows; // 0: 16 and 64
     uint64_t context;
