@@ -179,14 +179,16 @@ enum lf_drafts {
 
 // An eighth of the memory budget, at most 16 GiB, less where the model leaves less.
 #define LF_PROMPT_CACHE_AUTO UINT64_MAX
+// As many as fit with the context, or with the model's where none is named (L-33).
+#define LF_PARALLEL_AUTO UINT32_MAX
 
 // Start from LF_ENGINE_OPTIONS_INIT.
 struct lf_engine_options {
     const char *isa;     // CPU kernels: auto, portable, avx2; NULL: auto. Never changes bits
     uint32_t threads;    // 0: all cores. Never changes bits
-    uint32_t parallel;   // requests that run at once, at most 64; 0: 4
+    uint32_t parallel;   // requests that run at once, at most 64; 0: 4; or LF_PARALLEL_AUTO
     uint64_t context;    // positions a request, prompt and reply; 0: the most that fits
-    uint32_t chunk_rows; // prompt rows of one call at most, 256 to 4096; 0: 512
+    uint32_t chunk_rows; // prompt rows of one call at most, 256 to 4096; 0: by the model
     // Memory; of the first two only one may be given.
     uint64_t memory_limit_bytes; // the budget; 0: what is available less the reserve
     uint64_t reserve_bytes;      // to leave free; 0: the greater of 1 GiB and 3 percent
@@ -254,7 +256,9 @@ struct lf_memory_report {
     uint64_t available_bytes, total_bytes; // of the machine before loading
     uint64_t kv_position_bytes;            // of one position of one request
     uint64_t launch_bytes;                 // of the workspace, what a decode launch uses
-    uint64_t kv_pages_used, kv_pages_promised;
+    uint64_t kv_pages_used;                // by rows of live requests
+    uint64_t kv_pages_promised;            // to live requests, rows to come included
+    uint64_t kv_pages_planned;             // for the whole context of every slot
     uint64_t context;
     uint32_t parallel, chunk_rows, threads;
 };

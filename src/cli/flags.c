@@ -31,15 +31,20 @@ static struct lf_flag *find(struct lf_flag *flags, size_t n, const char *name, s
 
 static enum lf_status set_number(struct lf_flag *flag, const char *value, struct lf_error *err) {
     char *end;
+    bool whole = flag->kind == LF_FLAG_COUNT;
+    if (whole && flag->choices && !strcmp(value, flag->choices)) {
+        *(uint64_t *)flag->out = LF_FLAG_WORD;
+        return LF_OK;
+    }
     errno = 0;
     double x = strtod(value, &end);
-    bool whole = flag->kind == LF_FLAG_COUNT;
     // Hexadecimal, signs on counts and trailing text are refused, not guessed at.
     bool digits = *value && strspn(value, whole ? "0123456789" : "0123456789.+-eE") ==
                                 strlen(value);
     if (!digits || *end || errno || !isfinite(x) || x < flag->min || x > flag->max)
-        return lf_fail(err, LF_E_USAGE, "--%s %s: expected a %snumber from %.17g to %.17g",
-                       flag->name, value, whole ? "whole " : "", flag->min, flag->max);
+        return lf_fail(err, LF_E_USAGE, "--%s %s: expected %s%sa %snumber from %.17g to %.17g",
+                       flag->name, value, flag->choices ? flag->choices : "",
+                       flag->choices ? " or " : "", whole ? "whole " : "", flag->min, flag->max);
     if (whole)
         *(uint64_t *)flag->out = strtoull(value, NULL, 10);
     else
@@ -131,7 +136,7 @@ void lf_flags_print(const char *usage, const char *what, const struct lf_flag *f
     for (size_t i = 0; i < n; i++) {
         const struct lf_flag *f = &flags[i];
         char left[64], range[64] = "";
-        const char *value = f->choices ? f->choices : f->kind == LF_FLAG_COUNT ? "N" : "X";
+        const char *value = f->kind == LF_FLAG_COUNT ? "N" : f->choices ? f->choices : "X";
         if (f->kind == LF_FLAG_TEXT && !f->choices)
             value = "TEXT";
         if (f->kind == LF_FLAG_LIST)

@@ -8,11 +8,13 @@
 enum lf_flag_kind {
     LF_FLAG_TEXT,  // const char *
     LF_FLAG_LIST,  // struct lf_flag_list *, repeatable
-    LF_FLAG_COUNT, // uint64_t *, min .. max
+    LF_FLAG_COUNT, // uint64_t *, min .. max, or with choices that word: LF_FLAG_WORD
     LF_FLAG_REAL,  // double *, min .. max
     LF_FLAG_ON,    // bool *, set to true; takes no value
     LF_FLAG_OFF,   // bool *, set to false; takes no value
 };
+
+#define LF_FLAG_WORD UINT64_MAX
 
 enum { LF_FLAG_LIST_MAX = 32 };
 struct lf_flag_list {
@@ -25,7 +27,7 @@ struct lf_flag {
     enum lf_flag_kind kind;
     void *out;
     double min, max;     // numbers
-    const char *choices; // text: "a|b|c", NULL: anything
+    const char *choices; // text: "a|b|c", NULL: anything; of a count: one word, or NULL
     const char *help;
     bool given; // set when the user gave it
 };

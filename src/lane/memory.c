@@ -8,8 +8,8 @@
 
 #define GIB ((double)(UINT64_C(1) << 30))
 
-// Slots when nobody says how many, and the most that a prompt cache nobody sized takes.
-enum { PARALLEL = 4, CACHE_GIB_MAX = 16 };
+// Slots when nobody says how many, at most where they fit, and what a cache nobody sized takes.
+enum { PARALLEL = 4, PARALLEL_MAX = 64, CACHE_GIB_MAX = 16 };
 
 enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_engine_options *options,
                                 struct lf_error *err) {
@@ -35,7 +35,8 @@ static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint,
         .draft_bytes = summary->draft_bytes,
         .text_bytes = lf_tokenizer_held_bytes(tokenizer),
         .context = options->context, .slots = options->parallel ? options->parallel : PARALLEL,
-        .chunk_rows = options->chunk_rows ? options->chunk_rows : LF_CHUNK_ROWS,
+        .chunk_rows = options->chunk_rows ? options->chunk_rows
+                                          : lf_model_chunk_rows(lf_checkpoint_topology(checkpoint)),
         .threads = lf_model_threads(options->threads),
     };
 }
@@ -51,6 +52,36 @@ static void plan_with(struct lf_memory *memory, bool drafter, uint64_t context) 
     }
     lf_plan_make(&memory->plan, &memory->ask);
     memory->fits = memory->plan.need <= memory->budget.bytes;
+}
+
+// L-33: as many slots of the context (0: the model's) as fit, one where none does.
+static void choose_parallel(struct lf_memory *memory, uint64_t context) {
+    memory->ask.slots = PARALLEL_MAX;
+    memory->ask.context = context ? context : memory->ask.t->positions_max;
+    uint32_t fits = lf_budget_parallel(&memory->ask, memory->budget.bytes);
+    memory->ask.slots = fits ? fits : 1;
+    memory->parallel_chosen = true;
+}
+
+// What nobody named gives way, one after the other, until the plan fits or nothing is left.
+static void give_way(struct lf_memory *memory, const struct lf_engine_options *options,
+                     uint64_t context) {
+    bool drafter = memory->ask.drafter;
+    if (!memory->fits && !memory->cache_named) {
+        memory->ask.cache_bytes = 0;
+        plan_with(memory, drafter, context);
+    }
+    while (!memory->fits && !options->chunk_rows &&
+           memory->ask.chunk_rows / 2 >= LF_CHUNK_ROWS_MIN) {
+        memory->ask.chunk_rows /= 2;
+        plan_with(memory, drafter, context);
+    }
+    if (drafter && options->drafts != LF_DRAFTS_ON && !memory->fits) {
+        plan_with(memory, false, context);
+        memory->drafter_left = memory->fits;
+        if (!memory->fits)
+            plan_with(memory, true, context);
+    }
 }
 
 // A cache that was not asked for by name takes what the rest leaves.
@@ -77,17 +108,11 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoi
     memory->ask.cache_bytes = memory->cache_bytes;
     memory->context_chosen = !context;
     bool drafter = summary.has_drafts && options->drafts != LF_DRAFTS_OFF;
+    memory->ask.drafter = drafter;
+    if (options->parallel == LF_PARALLEL_AUTO)
+        choose_parallel(memory, context);
     plan_with(memory, drafter, context);
-    if (!memory->fits && !memory->cache_named) {
-        memory->ask.cache_bytes = 0;
-        plan_with(memory, drafter, context);
-    }
-    if (drafter && !on && !memory->fits) {
-        plan_with(memory, false, context);
-        memory->drafter_left = memory->fits;
-        if (!memory->fits)
-            plan_with(memory, true, context);
-    }
+    give_way(memory, options, context);
     if (memory->fits && !memory->ask.cache_bytes)
         fill_cache(memory);
     memory->watch.mapped_bytes =
@@ -106,8 +131,10 @@ static void print_line(struct lf_buffer *out, const char *what, uint64_t bytes) 
 void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
     const struct lf_plan *plan = &memory->plan;
     const struct lf_budget *budget = &memory->budget;
-    lf_buffer_printf(out, "%u requests of %" PRIu64 " positions%s, chunks of %u rows, %u threads\n",
-                     plan->slots, plan->context,
+    lf_buffer_printf(out,
+                     "%u requests%s of %" PRIu64 " positions%s, chunks of %u rows, %u threads\n",
+                     plan->slots, memory->parallel_chosen ? " (the most that fit)" : "",
+                     plan->context,
                      !memory->context_chosen ? ""
                      : plan->context == memory->ask.t->positions_max ? " (the model's)"
                                                                      : " (the most that fits)",
@@ -178,14 +205,15 @@ void lf_memory_report(struct lf_memory_report *out, const struct lf_memory *memo
         .n_lines = LF_PLAN_PARTS, .need_bytes = plan->need, .budget_bytes = memory->budget.bytes,
         .reserve_bytes = memory->budget.reserve, .available_bytes = memory->budget.available,
         .total_bytes = memory->budget.total, .kv_position_bytes = plan->kv_position_bytes,
-        .launch_bytes = plan->launch_bytes, .kv_pages_promised = plan->kv_pages,
+        .launch_bytes = plan->launch_bytes, .kv_pages_planned = plan->kv_pages,
         .context = plan->context, .parallel = plan->slots, .chunk_rows = plan->chunk_rows,
         .threads = plan->threads};
     if (target) {
         struct lf_model_memory now;
         lf_model_memory_read(target, &now);
         lf_plan_measure(held, plan, &now);
-        out->kv_pages_used = now.kv_pages;
+        out->kv_pages_used = now.kv_pages_used;
+        out->kv_pages_promised = now.kv_pages;
     }
     for (int part = 0; part < LF_PLAN_PARTS; part++)
         out->line[part] = (struct lf_memory_line){.name = lf_plan_key(part),

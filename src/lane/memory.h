@@ -15,6 +15,7 @@ struct lf_memory {
     uint64_t cache_bytes; // cap of the prompt cache that was asked for
     bool cache_named;
     bool context_chosen; // nobody named one
+    bool parallel_chosen; // as many as fit
     bool drafter_left;   // there is one, but it does not fit (D-14)
     bool fits;
     struct lf_budget_watch watch; // for lf_memory_free

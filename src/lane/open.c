@@ -7,7 +7,7 @@
 enum { PARALLEL_MAX = 64, CHUNK_ROWS_MAX = 4096, THREADS_MAX = 1024 };
 
 static enum lf_status check_options(const struct lf_engine_options *o, struct lf_error *err) {
-    if (o->parallel > PARALLEL_MAX)
+    if (o->parallel > PARALLEL_MAX && o->parallel != LF_PARALLEL_AUTO)
         return lf_fail(err, LF_E_USAGE, "parallel %u: expected at most %d", o->parallel,
                        PARALLEL_MAX);
     if (o->threads > THREADS_MAX)

@@ -39,7 +39,7 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
         .vocab = m->t->vocab,
         .window_max = LF_WINDOW_MAX,
         .launch_rows_max = LF_LAUNCH_ROWS,
-        .chunk_rows_max = options->chunk_rows ? options->chunk_rows : LF_CHUNK_ROWS,
+        .chunk_rows_max = options->chunk_rows ? options->chunk_rows : lf_model_chunk_rows(m->t),
         .context = context,
     };
     m->no_cone = options->no_cone;
@@ -58,6 +58,15 @@ static enum lf_status open_states(struct lf_v41 *m, struct lf_error *err) {
     for (uint32_t s = 0; s < slots; s++)
         LF_TRY(lf_state_open(&m->state[s], &m->shape, err));
     return LF_OK;
+}
+
+uint32_t lf_model_chunk_rows(const struct lf_topology *t) {
+    enum { MOST = 2048, LEAST = 512, EXPERT_ROWS = 32 };
+    uint64_t rows = MOST, enough = (uint64_t)EXPERT_ROWS * t->experts;
+    // A chunk reads every weight once; with so many rows a read the arithmetic is what takes time.
+    while (rows > LEAST && rows / 2 * t->experts_top >= enough)
+        rows /= 2;
+    return (uint32_t)rows;
 }
 
 uint32_t lf_model_threads(uint32_t asked) {

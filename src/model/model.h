@@ -8,14 +8,14 @@
 #include "model/target.h"
 #include "text/token_map.h"
 
-enum { LF_LAUNCH_ROWS = 64, LF_CHUNK_ROWS = 512 };
+enum { LF_LAUNCH_ROWS = 64 };
 
 struct lf_model_options {
     enum lf_isa isa;
     uint32_t threads;    // 0: all cores
     uint32_t slots;      // 0: 1
     uint64_t context;    // positions a slot; 0: the model's
-    uint32_t chunk_rows; // most rows of one prefill call; 0: LF_CHUNK_ROWS
+    uint32_t chunk_rows; // most rows of one prefill call; 0: lf_model_chunk_rows
     bool no_drafts;      // leave the checkpoint's drafter out
     bool no_cone;        // run every row in full (tests: cone == full)
 };
@@ -25,6 +25,8 @@ LF_CHECKED enum lf_status lf_model_open(struct lf_target **out, struct lf_checkp
                                         const struct lf_token_map *map,
                                         const struct lf_model_options *options,
                                         struct lf_error *err);
+// Rows of a chunk where nobody says: 2,048, or 1,024 or 512 where each expert gets 32 from them.
+uint32_t lf_model_chunk_rows(const struct lf_topology *topology);
 // The number of threads that applies.
 uint32_t lf_model_threads(uint32_t asked);
 // Scratch of one thread: the most that any kernel asks for.

@@ -5,9 +5,9 @@
 #include "model/weights.h"
 #include "model/work.h"
 
-// What the process needs besides: libraries, HTTP, streams that are read slowly, thread stacks.
+// What the process needs besides, as docs/design.md derives it; all of it has pages of its own.
 enum {
-    RUNTIME_BYTES = 64 * 1024 * 1024,
+    RUNTIME_BYTES = 16 * 1024 * 1024,
     RUNTIME_SLOT_BYTES = 2 * 1024 * 1024,
     RUNTIME_THREAD_BYTES = 256 * 1024,
     MARGIN_BYTES = 256 * 1024 * 1024,

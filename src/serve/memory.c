@@ -31,9 +31,12 @@ static void print_model(struct lf_buffer *out, const struct lf_engine *engine) {
     lf_engine_memory_read(engine, &report);
     if (!report.n_lines)
         return;
-    lf_buffer_printf(out, ",\"kv_pages_used\":%llu,\"kv_pages_promised\":%llu,\"lines\":{",
+    lf_buffer_printf(out,
+                     ",\"kv_pages_used\":%llu,\"kv_pages_promised\":%llu,"
+                     "\"kv_pages_planned\":%llu,\"lines\":{",
                      (unsigned long long)report.kv_pages_used,
-                     (unsigned long long)report.kv_pages_promised);
+                     (unsigned long long)report.kv_pages_promised,
+                     (unsigned long long)report.kv_pages_planned);
     for (uint32_t i = 0; i < report.n_lines; i++)
         print_bytes(out, &comma, report.line[i].name, report.line[i].held_bytes);
     lf_buffer_add_text(out, "},\"plan\":{");

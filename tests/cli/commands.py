@@ -195,7 +195,8 @@ def check_plan():
 
 
 def check_plan_limits():
-    fixed = ["--parallel", "64", "--prompt-cache-gib", "0", "--drafts", "on"]
+    fixed = ["--parallel", "64", "--prompt-cache-gib", "0", "--drafts", "on",
+             "--chunk-rows", "512"]
     need = plan_of(*fixed, "--context", "2048")[1]["need_bytes"]
     limit, less = ["--memory-limit-gib", gib(need)], ["--memory-limit-gib", gib(need - 1)]
     code, auto = plan_of(*fixed, *limit)
@@ -219,12 +220,35 @@ def check_plan_limits():
     asked = [*fixed[:4], "--context", "2048"]
     check(plan_of(*asked, *limit)[1]["lines"]["drafter"] > 0, "auto keeps a drafter that fits")
     code, left = plan_of(*asked, *less)
+    check(code == 0 and left["chunk_rows"] == 256 and left["lines"]["drafter"] > 0,
+          "a chunk that nobody named gives way first")
+    asked = [*asked, "--chunk-rows", "512"]
+    code, left = plan_of(*asked, *less)
     check(code == 0 and left["lines"]["drafter"] == 0, "auto leaves one out that does not")
     check(plan_of(*asked, *less, "--drafts", "on")[0] == 1, "--drafts on refuses then")
     code, left = plan_of(*fixed[:2], *fixed[4:], "--context", "2048", "--memory-limit-gib",
                          gib(need + 2**20))
     check(code == 0 and 0 < left["lines"]["prompt_cache"] <= 2**20 + 1 and
           left["lines"]["drafter"] > 0, "a cache that nobody sized takes what is left")
+
+
+def check_plan_parallel():
+    """L-33: auto takes what fits, one more would not; a named number is a demand."""
+    fixed = ["--prompt-cache-gib", "0", "--drafts", "on", "--chunk-rows", "512"]
+    for context in ([], ["--context", "1000"]):
+        for parallel in (1, 13, 64):
+            named = ["--parallel", str(parallel), *(context or ["--context", "4096"])]
+            need = plan_of(*fixed, *named)[1]["need_bytes"]
+            asked = [*fixed, *context, "--parallel", "auto", "--memory-limit-gib"]
+            code, plan = plan_of(*asked, gib(need))
+            check(code == 0 and plan["parallel"] == parallel, f"auto takes the {parallel} that fit")
+            code, plan = plan_of(*asked, gib(need - 1))
+            check(parallel == 1 or plan["parallel"] == parallel - 1, f"and fewer than {parallel}")
+            check(plan_of(*fixed, *named, "--memory-limit-gib", gib(need - 1))[0] == 1,
+                  f"a named {parallel} is a demand")
+    check(b"64 requests (the most that fit) of 4096" in run("plan", "--parallel", "auto").stdout,
+          "auto says what it took")
+    refused("parallel as a word", 2, "expected auto or a whole number", "plan", "--parallel", "few")
 
 
 def check_memory_usage():
@@ -243,8 +267,8 @@ def check_memory_usage():
 
 
 for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_keys,
-             check_info,
-             check_plan, check_plan_limits, check_memory_usage):
+             check_info, check_plan, check_plan_limits, check_plan_parallel,
+             check_memory_usage):
     part()
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)

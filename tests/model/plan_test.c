@@ -56,7 +56,8 @@ static struct lf_plan_ask release_ask(void) {
     struct lf_arena arena = {0};
     struct lf_inventory inventory;
     struct lf_plan_ask ask = {.t = &release, .context = release.positions_max, .slots = 4,
-                              .chunk_rows = LF_CHUNK_ROWS, .threads = 16};
+                              .chunk_rows = lf_model_chunk_rows(&release),
+                              .threads = 16};
     assert_int_equal(lf_inventory_build(&inventory, &arena, &release, &err), LF_OK);
     for (size_t i = 0; i < inventory.n; i++) {
         const struct lf_wanted *w = &inventory.wanted[i];
@@ -73,6 +74,20 @@ static struct lf_plan make(const struct lf_plan_ask *ask) {
     struct lf_plan plan;
     lf_plan_make(&plan, ask);
     return plan;
+}
+
+// M-9's 2,048 rows where experts are many; a small model gains nothing from them.
+static void is_a_chunk_as_large_as_the_experts_ask(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t experts, top, rows;
+    } cases[] = {{384, 6, 2048}, {16, 2, 512}, {128, 2, 2048}, {64, 2, 1024}, {1, 1, 512}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lf_topology t = release;
+        t.experts = cases[i].experts;
+        t.experts_top = cases[i].top;
+        assert_int_equal(lf_model_chunk_rows(&t), cases[i].rows);
+    }
 }
 
 static void is_a_position_890_bytes_at_release_size(void **state) {
@@ -275,6 +290,7 @@ static void is_excess_two_percent_and_256_mib(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_a_chunk_as_large_as_the_experts_ask),
         cmocka_unit_test(is_a_position_890_bytes_at_release_size),
         cmocka_unit_test(is_the_bounded_part_of_a_slot_about_6_mb),
         cmocka_unit_test(are_the_releases_weights_and_tables_apart),

@@ -208,13 +208,20 @@ def cached_replies_equal_fresh(c, server):
 def memory_stays_in_its_plan(c, server):
     """M-6 and M-11: after the largest chunk and launch, and after requests."""
     server.post("/v1/completions", LONG_PROMPT)
+    released = server.memory()
+    link = server.send_raw("/v1/completions", {**LONG_PROMPT, "stream": True})
+    link.recv(1)
     memory = server.memory()
+    link.close()
     plan, process = memory["plan"], memory["process"]
     c.check("no line took more than planned", "above its plan" not in server.log())
     for name, size in memory["lines"].items():
         planned = plan["lines"][name]
         c.check(f"{name} within its plan", 0 < size <= 1.02 * planned + 2**20, f"{size} {planned}")
-    c.check("KV pages", 0 < memory["kv_pages_used"] <= memory["kv_pages_promised"])
+    c.check("KV pages", 0 < memory["kv_pages_used"] <= memory["kv_pages_promised"]
+            <= memory["kv_pages_planned"], str(memory))
+    c.check("a released slot has no pages",
+            released["kv_pages_used"] == released["kv_pages_promised"] == 0, str(released))
     c.check("the peak is above what is resident",
             0 < process["resident_bytes"] <= process["resident_peak_bytes"])
     c.check("the plan fits its budget", plan["need_bytes"] <= plan["budget_bytes"])
