@@ -8,7 +8,11 @@
 extern "C" {
 #endif
 
+// What the shared library exports, and all of it.
+#define LF_API __attribute__((visibility("default")))
 #define LF_CHECKED __attribute__((warn_unused_result))
+
+LF_API const char *lf_version(void); // "0.1.0"
 
 enum lf_status {
     LF_OK = 0,
@@ -39,7 +43,7 @@ enum lf_status {
     LF_E_FIELD,       // a known request field that this program does not do
 };
 
-// The caller's; a call that fails fills it unless it already holds a failure.
+// The caller's, LF_ERROR_INIT before a call; a call that fails fills it and returns its status.
 struct lf_error {
     enum lf_status status; // LF_OK until something failed
     int cause;             // errno or 0
@@ -50,7 +54,7 @@ struct lf_error {
 
 #define LF_ERROR_INIT {LF_OK, 0, -1, "", ""}
 
-const char *lf_status_name(enum lf_status status);
+LF_API const char *lf_status_name(enum lf_status status);
 
 // Bytes that grow; zero is empty. A failed allocation is remembered in failed and checked once.
 struct lf_buffer {
@@ -58,8 +62,8 @@ struct lf_buffer {
     size_t len, cap;
     bool failed;
 };
-void lf_buffer_clear(struct lf_buffer *buffer); // keeps the memory
-void lf_buffer_free(struct lf_buffer *buffer);
+LF_API void lf_buffer_clear(struct lf_buffer *buffer); // keeps the memory
+LF_API void lf_buffer_free(struct lf_buffer *buffer);
 
 // Token ids, the same way.
 struct lf_ids {
@@ -67,8 +71,14 @@ struct lf_ids {
     size_t len, cap;
     bool failed;
 };
-void lf_ids_clear(struct lf_ids *ids);
-void lf_ids_free(struct lf_ids *ids);
+LF_API void lf_ids_clear(struct lf_ids *ids); // keeps the memory
+LF_API void lf_ids_free(struct lf_ids *ids);
+
+enum lf_log_level { LF_LOG_DEBUG, LF_LOG_INFO, LF_LOG_WARN, LF_LOG_ERROR };
+// One line without its end; never prompt or reply text. Any thread, one at a time.
+typedef void lf_log_fn(void *ctx, enum lf_log_level level, const char *text);
+// The process's log, from lowest on; write NULL: standard error. Before: warnings and errors there.
+LF_API void lf_log_to(enum lf_log_level lowest, lf_log_fn *write, void *ctx);
 
 // How a token is drawn from its row of logits (engine.md 10).
 struct lf_sampling {
@@ -110,12 +120,13 @@ typedef int lf_stop_fn(void *ctx, uint32_t id);
 typedef uint32_t lf_path_fn(void *ctx, const uint32_t *reply, uint32_t n, const uint32_t *draft,
                             uint32_t n_drafts); // n_drafts above 0: a guess that fills a window
 
+// Of one request, at its end; queue and first token count from submit.
 struct lf_stats {
-    uint32_t prompt_tokens, completion_tokens, cached_tokens;
+    uint32_t prompt_tokens, completion_tokens, cached_tokens; // cached: of the prompt
     uint32_t rounds, drafted, accepted, plain_rounds, min_rows; // engine.md 14
     double queue_seconds, prefill_seconds, time_to_first_token, decode_seconds, tokens_per_second;
     uint64_t seed;
-    char token_sha256[65];
+    char token_sha256[65]; // of the reply's ids as little-endian 32-bit words, in hex
 };
 
 // Events on the engine thread; all but finished may be NULL; none may wait or call the engine.
@@ -161,6 +172,7 @@ struct lf_cache_stats { // engine.md C-17
     uint64_t entries, held_bytes, cap_bytes;
 };
 
+// What changes while the engine lives.
 struct lf_engine_status {
     uint32_t running, waiting, queue_max;
     uint64_t prompt_tokens, completion_tokens, finished, cancelled, failed; // totals
@@ -207,22 +219,24 @@ struct lf_engine_options {
     {.prompt_cache_bytes = LF_PROMPT_CACHE_AUTO, .drafts = LF_DRAFTS_AUTO, .decode_share = 0.25,   \
      .long_prompts = 1, .max_gap_ms = 1000}
 
-// One model, loaded and served by a thread of its own. Several may live in one process.
+// One model, loaded and served by a thread of its own; several may live in one process.
 struct lf_engine;
+
 // model: a folder or ORG/NAME of the hub cache, NULL: the demo; options NULL: those of the macro.
-LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, const char *model,
-                                         const struct lf_engine_options *options,
-                                         struct lf_error *err);
+LF_API LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, const char *model,
+                                                const struct lf_engine_options *options,
+                                                struct lf_error *err);
 // Refuses new requests, gives running ones seconds to end, then cancels them; frees everything.
-void lf_engine_close(struct lf_engine *engine, double drain_seconds);
+LF_API void lf_engine_close(struct lf_engine *engine, double drain_seconds);
 // Any thread; id unique among live requests. LF_E_QUEUE_FULL, _CLOSED, _VALUE, _TOKEN, _CONTEXT.
-LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id,
-                                           const struct lf_request *request,
-                                           const struct lf_sink *sink, void *ctx,
-                                           struct lf_error *err);
-void lf_engine_cancel(struct lf_engine *engine, uint64_t id); // unknown ids are ignored
-// Never waits on a launch.
-void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);
+LF_API LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id,
+                                                  const struct lf_request *request,
+                                                  const struct lf_sink *sink, void *ctx,
+                                                  struct lf_error *err);
+// Any thread: the request ends within one launch; an unknown id is ignored.
+LF_API void lf_engine_cancel(struct lf_engine *engine, uint64_t id);
+// Any thread; never waits on a launch.
+LF_API void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_status *out);
 
 // What does not change while the engine lives; it goes with the engine.
 struct lf_engine_info {
@@ -237,7 +251,7 @@ struct lf_engine_info {
     uint32_t bos;       // the first id of every prompt
     uint32_t think_end; // the id that ends the reasoning of a thinking reply
 };
-const struct lf_engine_info *lf_engine_info(const struct lf_engine *engine);
+LF_API const struct lf_engine_info *lf_engine_info(const struct lf_engine *engine);
 
 enum { LF_MEMORY_LINES_MAX = 32 };
 
@@ -262,11 +276,39 @@ struct lf_memory_report {
     uint64_t context;
     uint32_t parallel, chunk_rows, threads;
 };
-void lf_engine_memory_read(const struct lf_engine *engine, struct lf_memory_report *out);
+// Any thread.
+LF_API void lf_engine_memory_read(const struct lf_engine *engine, struct lf_memory_report *out);
 
 // The seed of a request that brings none, from its prompt (S-13). Images: their digests in order.
-uint64_t lf_seed_derive(const uint32_t *ids, size_t n, const uint8_t (*digests)[32],
-                        size_t n_images, uint64_t salt);
+LF_API uint64_t lf_seed_derive(const uint32_t *ids, size_t n, const uint8_t (*digests)[32],
+                               size_t n_images, uint64_t salt);
+
+// One turn of a chat, both texts UTF-8 ended by NUL; role: system, user or assistant.
+struct lf_chat_turn {
+    const char *role, *content;
+};
+// Appends the ids of a prompt that asks for the next reply; text never becomes control tokens.
+LF_API LF_CHECKED enum lf_status lf_engine_render(const struct lf_engine *engine,
+                                                  const struct lf_chat_turn *turn, size_t n,
+                                                  bool thinking, struct lf_ids *out,
+                                                  struct lf_error *err);
+// Appends the ids of plain UTF-8; a raw prompt has info's bos in front. LF_E_FORMAT names the byte.
+LF_API LF_CHECKED enum lf_status lf_engine_encode(const struct lf_engine *engine, const char *text,
+                                                  size_t len, struct lf_ids *out,
+                                                  struct lf_error *err);
+// Bytes of a character whose end has not come; zero at a reply's start.
+struct lf_utf8_stream {
+    char tail[4];
+    uint8_t tail_len;
+};
+// Appends the whole characters that the id completes; control tokens have no text.
+LF_API void lf_engine_decode(const struct lf_engine *engine, uint32_t id,
+                             struct lf_utf8_stream *stream, struct lf_buffer *out);
+// Ends the stream: an unfinished tail becomes U+FFFD.
+LF_API void lf_utf8_stream_end(struct lf_utf8_stream *stream, struct lf_buffer *out);
+// The checkpoint's defaults for a prompt: seed, sampling, end ids, all the room, cache marks.
+LF_API struct lf_request lf_engine_request(const struct lf_engine *engine,
+                                           const struct lf_ids *prompt);
 
 #ifdef __cplusplus
 }

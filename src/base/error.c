@@ -66,6 +66,10 @@ enum lf_status lf_fail_byte(struct lf_error *err, enum lf_status status, int64_t
     return result;
 }
 
+const char *lf_version(void) {
+    return LF_VERSION;
+}
+
 const char *lf_status_name(enum lf_status status) {
     static const char *const names[] = {
         "ok",        "usage",    "io",        "format", "json",  "missing",    "type",

@@ -9,12 +9,22 @@ static struct {
     pthread_mutex_t lock;
     enum lf_log_level lowest;
     bool json;
-} state = {PTHREAD_MUTEX_INITIALIZER, LF_LOG_WARN, false};
+    lf_log_fn *write; // NULL: standard error
+    void *ctx;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .lowest = LF_LOG_WARN};
 
 void lf_log_setup(enum lf_log_level lowest, bool json) {
     pthread_mutex_lock(&state.lock);
     state.lowest = lowest;
     state.json = json;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void lf_log_to(enum lf_log_level lowest, lf_log_fn *write, void *ctx) {
+    pthread_mutex_lock(&state.lock);
+    state.lowest = lowest;
+    state.write = write;
+    state.ctx = ctx;
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -42,7 +52,9 @@ void lf_log(enum lf_log_level level, const char *format, ...) {
     gmtime_r(&now, &utc);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
     pthread_mutex_lock(&state.lock);
-    if (level >= state.lowest && state.json) {
+    if (level >= state.lowest && state.write) {
+        state.write(state.ctx, level, text);
+    } else if (level >= state.lowest && state.json) {
         fprintf(stderr, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":\"", stamp, names[level]);
         put_json_text(text);
         fputs("\"}\n", stderr);

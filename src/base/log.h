@@ -2,8 +2,8 @@
 #pragma once
 #include <stdbool.h>
 #include "base/error.h"
+#include "lanefold.h"
 
-enum lf_log_level { LF_LOG_DEBUG, LF_LOG_INFO, LF_LOG_WARN, LF_LOG_ERROR };
-
+// Of lines on standard error; lf_log_to takes all lines instead.
 void lf_log_setup(enum lf_log_level lowest, bool json);
 void lf_log(enum lf_log_level level, const char *format, ...) LF_PRINTF(2, 3);

@@ -226,20 +226,6 @@ static enum lf_status submit(struct lf_generation *g, struct lf_request *request
     return err->status;
 }
 
-// Where prompts part: control ids come from the template alone, never from a message's text.
-static void mark_turns(struct lf_generation *g, struct lf_request *request) {
-    const struct lf_controls *controls = g->x->server->controls;
-    for (uint32_t i = 0; i < request->prompt_len; i++) {
-        if (request->prompt[i] == controls->id[LF_CONTROL_ASSISTANT])
-            request->history_len = i;
-        if (request->prompt[i] != controls->id[LF_CONTROL_USER])
-            continue;
-        request->rewind_len = i;
-        if (!request->n_shared && i)
-            request->shared[request->n_shared++] = i;
-    }
-}
-
 enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err) {
     struct lf_server *server = g->x->server;
     struct lf_params *params = &g->params;
@@ -271,7 +257,7 @@ enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err
                                  .no_cache = !params->cache_prompt,
                                  .want_logprobs = params->logprobs,
                                  .top_logprobs = params->top_logprobs};
-    mark_turns(g, &request);
+    lf_request_mark(&request, server->controls);
     uint32_t *ends = NULL;
     LF_TRY(fill_ends(g, &ends, &request.n_eos, err));
     request.eos = ends;

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "lanefold.h"
 #include "text/json_text.h"
 #include "text/tokenizer.h"
 
@@ -101,6 +102,8 @@ LF_CHECKED enum lf_status lf_prompt_encode(const struct lf_prompt *prompt,
                                            const struct lf_tokenizer *tokenizer,
                                            const struct lf_controls *controls, struct lf_ids *out,
                                            struct lf_error *err);
+// Marks where the request's prompt parts: control ids come from the template, never from a message.
+void lf_request_mark(struct lf_request *request, const struct lf_controls *controls);
 // The display form: segments as one string.
 void lf_prompt_print(struct lf_buffer *out, const struct lf_prompt *prompt);
 // low, high, max, aliases and integers (prompts.md 3); *thinking_off for none, then *out stays.

@@ -81,3 +81,15 @@ void lf_prompt_print(struct lf_buffer *out, const struct lf_prompt *prompt) {
             lf_buffer_add(out, segment->text, segment->len);
     }
 }
+
+void lf_request_mark(struct lf_request *request, const struct lf_controls *controls) {
+    for (uint32_t i = 0; i < request->prompt_len; i++) {
+        if (request->prompt[i] == controls->id[LF_CONTROL_ASSISTANT])
+            request->history_len = i;
+        if (request->prompt[i] != controls->id[LF_CONTROL_USER])
+            continue;
+        request->rewind_len = i;
+        if (!request->n_shared && i)
+            request->shared[request->n_shared++] = i;
+    }
+}

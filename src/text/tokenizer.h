@@ -30,13 +30,6 @@ bool lf_tokenizer_is_added(const struct lf_tokenizer *tokenizer, uint32_t id);
 // The id of an added token's content, or -1.
 int64_t lf_tokenizer_added_id(const struct lf_tokenizer *tokenizer, const char *content);
 
-// Streaming decode: bytes in, whole characters out (3.6).
-struct lf_utf8_stream {
-    char tail[4];
-    uint8_t tail_len;
-};
-// Appends the characters that are complete; holds back an unfinished tail of up to three bytes.
+// Streaming decode (3.6): appends whole characters; holds back a tail of up to three bytes.
 void lf_utf8_stream_push(struct lf_utf8_stream *stream, const char *bytes, size_t len,
                          struct lf_buffer *out);
-// Ends the stream: an unfinished tail becomes U+FFFD.
-void lf_utf8_stream_end(struct lf_utf8_stream *stream, struct lf_buffer *out);
