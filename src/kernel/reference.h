@@ -30,6 +30,36 @@ static inline double lf_ref_e4m3(uint8_t code) {
     return code & 0x80 ? -value : value;
 }
 
+static inline double lf_ref_e2m1(uint8_t code) {
+    int exponent = code >> 1 & 3, mantissa = code & 1;
+    double value = exponent ? ldexp(2 + mantissa, exponent - 2) : 0.5 * mantissa;
+    return code & 8 ? -value : value;
+}
+
+// The first codes of a format ascend: the nearest to |v|, ties to the even code, else the last.
+static inline uint8_t lf_ref_nearest(double v, double (*value_of)(uint8_t), int codes) {
+    int below = 0, above = codes - 1;
+    while (above - below > 1) {
+        int middle = (below + above) / 2;
+        if (value_of((uint8_t)middle) <= fabs(v))
+            below = middle;
+        else
+            above = middle;
+    }
+    double left = fabs(v) - value_of((uint8_t)below), right = value_of((uint8_t)above) - fabs(v);
+    return (uint8_t)(left < right || (left == right && below % 2 == 0) ? below : above);
+}
+
+// The least k with most <= limit * 2^k (model.md 3.2).
+static inline int lf_ref_scale_power(double most, double limit) {
+    int k = 0;
+    while (ldexp(limit, k) < most)
+        k++;
+    while (ldexp(limit, k - 1) >= most)
+        k--;
+    return k;
+}
+
 static inline double lf_ref_ue8m0(uint8_t byte) {
     return byte == 255 ? (double)NAN : ldexp(1.0, byte - 127);
 }

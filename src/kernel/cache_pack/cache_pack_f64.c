@@ -1,64 +1,53 @@
 #include "kernel/cache_pack/cache_pack.h"
 
-#include <math.h>
-#include <string.h>
+#include "kernel/reference.h"
 
-static double bf16(uint16_t x) {
-    uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
-}
+struct group {
+    enum lf_cache_format format;
+    const uint16_t *x;
+    uint32_t n;
+    double scale; // what values are divided by
+    uint8_t byte; // its code
+};
 
-static double e4m3_magnitude(int code) {
-    return code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
-}
-
-static double e2m1_magnitude(int code) {
-    return code < 2 ? 0.5 * code : ldexp(2 + code % 2, code / 2 - 2);
-}
-
-// The nearest of the first codes magnitudes, ties to the even code.
-static double nearest(double v, double (*magnitude)(int), int codes) {
-    int best = 0;
-    for (int c = 1; c < codes; c++) {
-        double closer = fabs(fabs(v) - magnitude(c)) - fabs(fabs(v) - magnitude(best));
-        if (closer < 0.0 || (closer == 0.0 && c % 2 == 0))
-            best = c;
+// The scale of finite values: a power of two, or for QF4s the quotient in float32 as e4m3.
+static void find_scale(struct group *g) {
+    int qa8 = g->format == LF_CACHE_QA8;
+    double most = qa8 ? (double)1e-4f : ldexp(6.0, g->format == LF_CACHE_QF4S ? -9 : -126);
+    for (uint32_t i = 0; i < g->n; i++)
+        most = fmax(most, fabs(lf_ref_bf16(g->x, i)));
+    if (g->format == LF_CACHE_QF4S) {
+        g->byte = lf_ref_nearest((double)((float)most / 6.0f), lf_ref_e4m3, 127);
+        g->scale = lf_ref_e4m3(g->byte);
+    } else {
+        int k = lf_ref_scale_power(most, qa8 ? 448.0 : 6.0);
+        g->byte = (uint8_t)(k + 127);
+        g->scale = ldexp(1.0, k);
     }
-    return copysign(magnitude(best), v);
 }
 
-static double power_above(double most, double limit) {
-    int k = 0;
-    while (ldexp(limit, k) < most)
-        k++;
-    while (ldexp(limit, k - 1) >= most)
-        k--;
-    return ldexp(1.0, k);
+static uint8_t code_of(const struct group *g, uint32_t i) {
+    double x = lf_ref_bf16(g->x, i), v = (double)(float)(x / g->scale);
+    if (g->format == LF_CACHE_QA8)
+        return (uint8_t)(lf_ref_nearest(v, lf_ref_e4m3, 127) | (signbit(x) ? 0x80 : 0));
+    return (uint8_t)(lf_ref_nearest(v, lf_ref_e2m1, 8) | (signbit(x) ? 8 : 0));
 }
 
-// out [rows][dim]: what the packed row means, for finite x.
+// out [rows][bytes of a packed row]: codes and scales, one byte a double, for finite x.
 void lf_cache_pack_f64(const struct lf_cache_pack_args *args, double *out) {
-    enum lf_cache_format format = args->format;
-    uint32_t group = format == LF_CACHE_QF4S ? 16 : 32;
-    double least = format == LF_CACHE_QA8    ? (double)1e-4f
-                   : format == LF_CACHE_QF4S ? ldexp(6.0, -9)
-                                             : ldexp(6.0, -126);
-    for (uint32_t r = 0; r < args->rows; r++)
-        for (uint32_t g = 0; g < args->dim; g += group) {
-            const uint16_t *x = args->x + (size_t)r * args->dim + g;
-            double most = least, scale;
-            for (uint32_t i = 0; i < group; i++)
-                most = fmax(most, fabs(bf16(x[i])));
-            if (format == LF_CACHE_QF4S)
-                scale = nearest((double)((float)most / 6.0f), e4m3_magnitude, 127);
-            else
-                scale = power_above(most, format == LF_CACHE_QA8 ? 448.0 : 6.0);
-            for (uint32_t i = 0; i < group; i++) {
-                double v = (double)(float)(bf16(x[i]) / scale);
-                *out++ = scale * (format == LF_CACHE_QA8 ? nearest(v, e4m3_magnitude, 127)
-                                                         : nearest(v, e2m1_magnitude, 8));
-            }
+    int qa8 = args->format == LF_CACHE_QA8;
+    uint32_t n = args->format == LF_CACHE_QF4S ? 16 : 32;
+    uint32_t codes = qa8 ? args->dim : args->dim / 2, scales = args->dim / n;
+    for (uint32_t r = 0; r < args->rows; r++, out += codes + scales)
+        for (uint32_t s = 0; s < scales; s++) {
+            struct group g = {.format = args->format, .n = n,
+                              .x = args->x + (size_t)r * args->dim + s * n};
+            find_scale(&g);
+            for (uint32_t i = 0; i < n; i++)
+                if (qa8)
+                    out[s * n + i] = code_of(&g, i);
+                else if (i % 2 == 0)
+                    out[(s * n + i) / 2] = code_of(&g, i) + 16 * code_of(&g, i + 1);
+            out[codes + s] = g.byte;
         }
 }

@@ -10,19 +10,38 @@ static void collapse_row(void *ctx, uint32_t row, uint32_t worker) {
     const uint16_t *x = a->x + (size_t)row * a->streams * a->dim;
     const float *pre = a->pre + (size_t)row * a->streams;
     uint16_t *y = a->y + (size_t)row * a->dim;
+    uint32_t streams = a->streams;
     (void)worker;
+#if LF_FAULT == 1
+    streams--; // 1: the last stream is not in the sum
+#elif LF_FAULT == 4
+    pre = row == 5 ? a->pre : pre; // 4: the row at place 5 takes the first row's weights
+#elif LF_FAULT == 5
+    y[a->dim] = 0; // 5: a write past the row
+#endif
     for (uint32_t d = 0; d < a->dim; d += LF_COLUMNS) {
         uint32_t n = lf_columns_at(d, a->dim);
         float sum[LF_COLUMNS], v[LF_COLUMNS];
         lf_columns_widen(v, x + d, n);
         for (uint32_t c = 0; c < n; c++)
             sum[c] = pre[0] * v[c];
-        for (uint32_t i = 1; i < a->streams; i++) {
+        for (uint32_t i = 1; i < streams; i++) {
             lf_columns_widen(v, x + (size_t)i * a->dim + d, n);
             float weight = pre[i];
+#if LF_FAULT == 2
+            weight = lf_bf16_to_f32(lf_bf16_settle(weight)); // 2: weights rounded to bf16
+#endif
             for (uint32_t c = 0; c < n; c++)
                 sum[c] = fmaf(weight, v[c], sum[c]);
+#if LF_FAULT == 3
+            for (uint32_t c = 0; c < n; c++)
+                sum[c] = lf_bf16_to_f32(lf_bf16_settle(sum[c])); // 3: the total kept in bf16
+#endif
         }
+#if LF_FAULT == 6
+        for (uint32_t c = 0; c < n; c++)
+            sum[c] = isfinite(sum[c]) ? sum[c] : 0.0f; // 6: what is not finite counts as 0
+#endif
         lf_columns_round(y + d, sum, n);
     }
 }

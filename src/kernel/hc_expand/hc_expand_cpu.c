@@ -9,6 +9,11 @@
 // One new stream's block of columns from all old ones; comb points at its column.
 static void mix_block(float *restrict sum, float post, const float *b, const float *comb,
                       uint32_t streams, float old[][LF_COLUMNS], uint32_t n, uint32_t step) {
+#if LF_FAULT == 2
+    post = 0.0f; // 2: the sublayer's output is left out
+#elif LF_FAULT == 3
+    streams--; // 3: the last old stream is not in the sum
+#endif
     for (uint32_t c = 0; c < n; c++)
         sum[c] = post * b[c];
     for (uint32_t i = 0; i < streams; i++) {
@@ -24,8 +29,17 @@ static void expand_row(void *ctx, uint32_t row, uint32_t worker) {
     const float *post = a->post + (size_t)row * a->streams;
     const float *comb = a->comb + (size_t)row * a->streams * a->streams;
     (void)worker;
+#if LF_FAULT == 5
+    comb = row == 5 ? a->comb : comb; // 5: the row at place 5 takes the first row's comb
+#elif LF_FAULT == 7
+    x[(size_t)a->streams * a->dim] = 0; // 7: a write past the last stream
+#endif
     for (uint32_t d = 0; d < a->dim; d += LF_COLUMNS) {
         uint32_t n = lf_columns_at(d, a->dim);
+#if LF_FAULT == 6
+        if (n < LF_COLUMNS && d) // 6: the last columns are left as they were
+            break;
+#endif
         float old[LF_STREAMS_MAX][LF_COLUMNS], b[LF_COLUMNS], sum[LF_COLUMNS];
         lf_columns_widen(b, a->b + (size_t)row * a->dim + d, n);
         for (uint32_t i = 0; i < a->streams; i++)
@@ -37,6 +51,12 @@ static void expand_row(void *ctx, uint32_t row, uint32_t worker) {
             column = comb + j * a->streams, step = 1; // 1: sums over the second index of comb
 #endif
             mix_block(sum, post[j], b, column, a->streams, old, n, step);
+#if LF_FAULT == 4
+            memcpy(old[j], sum, sizeof sum); // 4: later streams see the new ones before them
+#elif LF_FAULT == 8
+            for (uint32_t c = 0; c < n; c++)
+                sum[c] = isfinite(sum[c]) ? sum[c] : 0.0f; // 8: what is not finite counts as 0
+#endif
             lf_columns_round(x + (size_t)j * a->dim + d, sum, n);
         }
     }

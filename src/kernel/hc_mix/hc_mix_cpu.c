@@ -41,6 +41,9 @@ static void dot_task(void *ctx, uint32_t i, uint32_t worker) {
         t.x = a->x + row * n + k;
         t.fn = (const char *)a->fn + (out * n + k) * sizeof(float);
         t.length = n - k < chunk ? n - k : chunk;
+#if LF_FAULT == 1
+        t.length -= k + t.length == n; // 1: the last product is not in the dots
+#endif
         hc_dot_block(&t);
     }
     for (uint32_t r = 0; r < t.rows; r++)
@@ -63,6 +66,9 @@ static void softmax_row(float *c, uint32_t s, float eps) {
         c[j] = lf_exp(c[j] - max);
         sum = sum + c[j];
     }
+#if LF_FAULT == 7
+    eps = 0.0f; // 7: the softmax without hc_eps
+#endif
     for (uint32_t j = 0; j < s; j++)
         c[j] = c[j] / sum + eps;
 }
@@ -72,6 +78,9 @@ static void normalize(float *c, uint32_t step, uint32_t s, float eps) {
     float sum = 0;
     for (uint32_t j = 0; j < s; j++)
         sum = sum + c[j * step];
+#if LF_FAULT == 13
+    eps = 0.0f; // 13: scaling without hc_eps in the sum
+#endif
     sum = sum + eps;
     for (uint32_t j = 0; j < s; j++)
         c[j * step] = c[j * step] / sum;
@@ -80,8 +89,14 @@ static void normalize(float *c, uint32_t step, uint32_t s, float eps) {
 static void sinkhorn(float *c, uint32_t s, uint32_t iters, float eps) {
     for (uint32_t i = 0; i < s; i++)
         softmax_row(c + i * s, s, eps);
+    uint32_t without_rows = 1; // the softmax was the first pass by rows
+#if LF_FAULT == 8
+    iters--; // 8: one pass too few
+#elif LF_FAULT == 9
+    without_rows = 0; // 9: rows are scaled after the softmax too
+#endif
     for (uint32_t iter = 0; iter < iters; iter++) {
-        for (uint32_t i = 0; i < s && iter > 0; i++)
+        for (uint32_t i = 0; i < s && iter >= without_rows; i++)
             normalize(c + i * s, 1, s, eps);
         for (uint32_t j = 0; j < s; j++)
             normalize(c + j, s, s, eps);
@@ -113,14 +128,37 @@ static void finish_row(void *ctx, uint32_t row, uint32_t worker) {
     const struct lf_hc_mix_args *a = job->args;
     uint32_t s = a->streams;
     size_t n = (size_t)s * a->dim;
-    float rho = 1.0f / sqrtf(mean_square(a->x + row * n, n) + a->norm_eps);
+    const uint16_t *x = a->x + row * n;
+    float norm_eps = a->norm_eps, pre_eps = a->hc_eps, post_factor = 2.0f;
+#if LF_FAULT == 2
+    norm_eps = 0.0f; // 2: rho without norm_eps
+#elif LF_FAULT == 3
+    pre_eps = 0.0f; // 3: pre without hc_eps
+#elif LF_FAULT == 4
+    post_factor = 1.0f; // 4: post without its factor of 2
+#elif LF_FAULT == 10
+    x = row == 5 ? a->x : x; // 10: the row at place 5 takes the first row's rho
+#endif
+    float rho = 1.0f / sqrtf(mean_square(x, n) + norm_eps);
     (void)worker;
     for (uint32_t o = 0; o < job->outs; o++) {
         float *place = place_of(a, row, o);
         float scale = small_load(a->scale, o < s ? 0 : o < 2 * s ? 1 : 2);
-        float m = *place * rho * scale + small_load(a->base, o);
-        *place = o < s ? lf_sigmoid(m) + a->hc_eps : o < 2 * s ? 2.0f * lf_sigmoid(m) : m;
+        float base = small_load(a->base, o);
+#if LF_FAULT == 5
+        scale = small_load(a->scale, 0); // 5: all outputs take the scale of pre
+#elif LF_FAULT == 6
+        base = 0.0f; // 6: base left out
+#elif LF_FAULT == 12
+        *place = *place - *place == 0.0f ? *place : 0.0f; // 12: not finite counts as 0
+        rho = rho - rho == 0.0f ? rho : 0.0f;
+#endif
+        float m = *place * rho * scale + base;
+        *place = o < s ? lf_sigmoid(m) + pre_eps : o < 2 * s ? post_factor * lf_sigmoid(m) : m;
     }
+#if LF_FAULT == 11
+    a->comb[(size_t)(row + 1) * s * s] = 0; // 11: a write past comb
+#endif
     sinkhorn(a->comb + (size_t)row * s * s, s, a->sinkhorn_iters, a->hc_eps);
     for (uint32_t o = 0; o < job->outs; o++)
         *place_of(a, row, o) = lf_f32_settle(*place_of(a, row, o));

@@ -14,6 +14,11 @@ static void rotate(uint16_t *x, uint32_t pairs, const float *cos, const float *s
     for (uint32_t i = 0; i < pairs; i++) {
         float e = lf_bf16_to_f32(x[next * i]), o = lf_bf16_to_f32(x[next * i + odd]);
         float s = sign * sin[i];
+#if LF_FAULT == 6
+        e = e - e == 0.0f ? e : 0.0f; // 6: what is not finite counts as 0
+#elif LF_FAULT == 7
+        o = lf_bf16_to_f32(lf_bf16_settle(o * s)) / s; // 7: o*s rounded to bf16 before the sum
+#endif
         x[next * i] = lf_bf16_settle(e * cos[i] - o * s);
         x[next * i + odd] = lf_bf16_settle(e * s + o * cos[i]);
     }
@@ -25,11 +30,20 @@ static void rotate_row(void *ctx, uint32_t row, uint32_t worker) {
     uint32_t pairs = args->rope_dim / 2;
     uint16_t *x = args->x + row * args->x_stride + (args->head_dim - args->rope_dim);
     const float *cos = args->cos + (size_t)row * pairs, *sin = args->sin + (size_t)row * pairs;
+    uint32_t heads = args->heads;
+#if LF_FAULT == 3
+    heads--; // 3: the last head is not turned
+#elif LF_FAULT == 4
+    x = args->x + row * args->x_stride; // 4: the first elements of a head are turned
+#elif LF_FAULT == 5
+    if (row == 5) // 5: the row at place 5 is turned as the first
+        cos = args->cos, sin = args->sin;
+#endif
 #if LF_FAULT == 2
     if (args->inverse) // 2: the inverse call leaves x as it is
         return;
 #endif
-    for (uint32_t head = 0; head < args->heads; head++)
+    for (uint32_t head = 0; head < heads; head++)
         rotate(x + (size_t)head * args->head_dim, pairs, cos, sin, args->inverse ? -1.0f : 1.0f);
 }
 

@@ -9,9 +9,20 @@
 static void activate(float *restrict g, const float *restrict u, float limit, uint32_t n) {
     for (uint32_t c = 0; c < n; c++) {
         float up = u[c] > limit ? limit : u[c];
-        up = up < -limit ? -limit : up;
+#if LF_FAULT == 8
+        up = u[c] <= limit ? u[c] : limit; // 8: a NaN is clamped
+#endif
+#if LF_FAULT != 2
+        up = up < -limit ? -limit : up; // 2: up is clamped on one side only
+#endif
         float gate = g[c] > limit ? limit : g[c];
+#if LF_FAULT == 1
+        gate = g[c]; // 1: the gate is not clamped
+#endif
         g[c] = gate * lf_sigmoid(gate) * up;
+#if LF_FAULT == 3
+        g[c] = lf_sigmoid(gate) * up; // 3: the sigmoid without the gate
+#endif
     }
 }
 
@@ -27,11 +38,22 @@ static void swiglu_row(void *ctx, uint32_t row, uint32_t worker) {
         activate(g, u, a->limit, n);
         if (a->weight) {
             float weight = a->weight[row];
+#if LF_FAULT == 4
+            weight = 1.0f; // 4: the weight is left out
+#elif LF_FAULT == 5
+            for (uint32_t c = 0; c < n; c++)
+                g[c] = lf_bf16_to_f32(lf_bf16_settle(g[c])); // 5: rounded before the weight
+#elif LF_FAULT == 6
+            weight = a->weight[row == 5 ? 0 : row]; // 6: place 5 takes the first row's weight
+#endif
             for (uint32_t c = 0; c < n; c++)
                 g[c] = weight * g[c];
         }
         lf_columns_round(a->y + first + d, g, n);
     }
+#if LF_FAULT == 7
+    a->y[first + a->dim] = 0; // 7: a write past the row
+#endif
 }
 
 void LF_KERNEL_NAME(lf_swiglu)(struct lf_pool *pool, const struct lf_swiglu_args *args) {
