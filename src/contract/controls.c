@@ -19,7 +19,7 @@ static bool load(const struct lf_control_run *run, struct lf_entry *entry, char 
     *entry = *run->entry;
     for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
         char symbol[128];
-        if (!entry->fn[isa])
+        if (!entry->fn[isa] || !((run->isas | 1u << LF_ISA_PORTABLE) >> isa & 1))
             continue;
         snprintf(symbol, sizeof symbol, "lf_%s_%s", name, lf_isa_name(isa));
         void *found = dlsym(module, symbol);

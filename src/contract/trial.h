@@ -31,7 +31,7 @@ struct lf_effort {
     uint64_t bound, rows;
 };
 #define LF_EFFORT_FULL ((struct lf_effort){.bound = 4000000, .rows = 16000000})
-#define LF_EFFORT_QUICK ((struct lf_effort){.bound = 50000, .rows = 60000})
+#define LF_EFFORT_QUICK ((struct lf_effort){.bound = 50000, .rows = 100000})
 
 enum { LF_TRIAL_THREADS = 5 };
 struct lf_trial {

@@ -27,6 +27,10 @@ static void ragged(struct lf_shapes *shapes) {
     add(shapes, "ragged", 64, args);
     args.sinkhorn_iters = 2, args.streams = 2, args.dim = 5;
     add(shapes, "ragged", 64, args);
+    args.streams = 1, args.dim = 7;
+    add(shapes, "ragged", 64, args);
+    args.streams = LF_STREAMS_MAX, args.dim = 20;
+    add(shapes, "ragged", 64, args);
 }
 
 static void fill_fn(const struct lf_fill *fill, void *data, size_t n) {
