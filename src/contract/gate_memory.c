@@ -78,6 +78,13 @@ static void run_rows(struct lf_problem *problem, uint32_t rows) {
     lf_launch_close(with_b);
 }
 
+// A sanitizer's frames are larger than those that are served, and it watches its stacks itself.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STACK_COUNTS = 0 };
+#else
+enum { STACK_COUNTS = 1 };
+#endif
+
 static void check_stack(struct lf_problem *problem, uint32_t rows) {
     struct lf_trial *trial = problem->trial;
     struct lf_launch *launch = lf_launch_open(problem, rows, NULL, LF_LAYOUT_PLAIN);
@@ -105,7 +112,7 @@ void lf_gate_memory(struct lf_trial *trial, const struct lf_shape *shape) {
             trial->threads = i % LF_TRIAL_THREADS;
             run_rows(problem, counts[i]);
         }
-        if (!lf_trial_failed(trial))
+        if (STACK_COUNTS && !lf_trial_failed(trial))
             check_stack(problem, 1);
     }
     lf_problem_close(problem);
