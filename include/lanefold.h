@@ -170,6 +170,11 @@ struct lf_request {
 struct lf_cache_stats { // engine.md C-17
     uint64_t hits, misses, kept, evicted, refused, failed, restored_tokens;
     uint64_t entries, held_bytes, cap_bytes;
+    // The cache on disk: files now; states written, read back, found damaged, removed for room.
+    uint64_t disk_files, disk_held_bytes, disk_cap_bytes;
+    uint64_t spilled, returned, damaged, disk_removed;
+    uint64_t unspilled; // evicted before they were written
+    bool disk_paused;   // for want of disk
 };
 
 // What changes while the engine lives.
@@ -205,6 +210,12 @@ struct lf_engine_options {
     uint64_t memory_limit_bytes; // the budget; 0: what is available less the reserve
     uint64_t reserve_bytes;      // to leave free; 0: the greater of 1 GiB and 3 percent
     uint64_t prompt_cache_bytes; // cap of the prompt cache; 0: none (C-5)
+    // What leaves the prompt cache is written to this folder and comes back (C-18); NULL: it goes.
+    const char *spill_dir;
+    uint64_t spill_bytes;       // cap of its files, above 0 with a folder
+    uint64_t spill_floor_bytes; // free disk that stays; 0: 4 GiB
+    uint64_t spill_rows;        // shorter states are not written; 0: 1,024
+    bool keep_shared;           // shared prefixes are written at once
     enum lf_drafts drafts;
     uint32_t draft_depth;   // 0: chosen by cost (D-5); else drafts a window, no loss budget (D-9)
     uint32_t queue_max;     // waiting requests; 0: 128

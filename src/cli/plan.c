@@ -32,8 +32,9 @@ static enum lf_status print(const struct lf_memory *memory, bool json, struct lf
         lf_memory_report(&report, memory, NULL);
         lf_buffer_add_text(&out, "{");
         lf_plan_print_json(&out, &report);
-        lf_buffer_printf(&out, ",\"disk_bytes\":%llu,\"fits\":%s",
+        lf_buffer_printf(&out, ",\"disk_bytes\":%llu,\"spill_bytes\":%llu,\"fits\":%s",
                          (unsigned long long)(memory->ask.weight_bytes + memory->ask.table_bytes),
+                         (unsigned long long)memory->spill_bytes,
                          memory->fits ? "true" : "false");
         print_ways(&out, memory);
         lf_buffer_add_text(&out, "}\n");

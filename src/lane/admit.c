@@ -92,16 +92,14 @@ static struct lf_stream *candidate(struct lf_engine *e) {
     return s;
 }
 
-// The newest background stream makes room for a foreground one (L-40).
-static bool yield_one(struct lf_engine *e) {
+// The one that makes room for a foreground stream (L-40); NULL: none does.
+static struct lf_stream *newest_background(struct lf_engine *e) {
     struct lf_stream *newest = NULL;
     for (uint32_t i = 0; i < e->info->slots; i++) {
         struct lf_stream *s = e->slot[i];
         if (s && !s->done && s->request.background && (!newest || s->order > newest->order))
             newest = s;
     }
-    if (newest)
-        lf_slots_yield(e, newest);
     return newest;
 }
 
@@ -151,7 +149,8 @@ static void try_slot(struct lf_engine *e, struct lf_stream *s, uint32_t slot) {
     for (uint32_t i = 0; i < e->info->slots; i++)
         others |= e->slot[i] != NULL;
     s->tried = e->passes;
-    if (!others || err.status != LF_E_MEM)
+    // What the disk thread holds comes free.
+    if ((!others && !lf_resume_busy(e)) || err.status != LF_E_MEM)
         refuse(e, s, &err);
 }
 
@@ -160,12 +159,16 @@ void lf_slots_admit(struct lf_engine *e) {
     e->passes++;
     // Storage that comes free belongs to the streams that run already (L-43).
     while (!e->status.dead && !any_paused(e) && (s = candidate(e))) {
-        uint32_t slot = free_slot(e);
-        if (slot == e->info->slots) {
-            if (s->request.background || !yield_one(e))
-                return;
-            slot = free_slot(e);
+        bool full = free_slot(e) == e->info->slots;
+        struct lf_stream *leaves = full && !s->request.background ? newest_background(e) : NULL;
+        if (full && !leaves)
+            return;
+        if (lf_resume_waits(e, s)) {
+            s->tried = e->passes;
+            continue;
         }
-        try_slot(e, s, slot);
+        if (leaves)
+            lf_slots_yield(e, leaves);
+        try_slot(e, s, free_slot(e));
     }
 }

@@ -12,14 +12,17 @@ enum lf_status lf_cache_open(struct lf_cache **out, struct lf_target *target, ui
         return lf_fail(err, LF_E_MEM, "out of memory for the prompt cache");
     cache->target = target;
     cache->cap_bytes = cap_bytes;
+    cache->epoch = 1;
     return LF_OK;
 }
 
 void lf_cache_close(struct lf_cache *cache) {
     if (!cache)
         return;
+    lf_cache_settle(cache);
     while (cache->first)
         lf_cache_drop(cache, cache->first);
+    lf_spill_close(cache->spill);
     LF_ASSERT(!cache->held_bytes && !cache->promised_bytes);
     free(cache);
 }
@@ -31,6 +34,8 @@ void lf_cache_stats_read(const struct lf_cache *cache, struct lf_cache_stats *ou
     *out = cache->stats;
     out->held_bytes = cache->held_bytes;
     out->cap_bytes = cache->cap_bytes;
+    if (cache->spill)
+        lf_cache_disk_stats(cache, out);
 }
 
 static struct lf_entry *longest_candidate(struct lf_cache *cache, uint64_t rows) {
@@ -47,11 +52,16 @@ static struct lf_entry *look_up(struct lf_cache *cache, const struct lf_rowkeys 
     struct lf_entry *found;
     for (struct lf_entry *e = cache->first; e && e->keys.n <= keys->n; e = e->next) {
         lf_rowkeys_hash_to(&hash, keys, e->keys.n);
-        e->candidate = hash.value == e->hash && (e->keys.n < keys->n || e->logits);
+        e->candidate = hash.value == e->hash && (e->keys.n < keys->n || e->logits) && !e->broken;
     }
     while ((found = longest_candidate(cache, keys->n)) && !lf_rowkeys_lead(&found->keys, keys))
         found->candidate = false;
     return found;
+}
+
+uint64_t lf_cache_leading(struct lf_cache *cache, const struct lf_rowkeys *keys) {
+    struct lf_entry *e = look_up(cache, keys);
+    return e ? e->keys.n : 0;
 }
 
 // The state, and at a prompt's end the logits; a failure drops the entry (C-15).
@@ -66,7 +76,9 @@ static bool resume(struct lf_cache *cache, struct lf_entry *e, uint32_t slot, bo
     if (status == LF_OK)
         return true;
     cache->stats.failed++;
-    lf_cache_drop(cache, e);
+    e->broken = true;
+    if (!e->pins)
+        lf_cache_drop(cache, e);
     struct lf_error again = LF_ERROR_INIT;
     LF_ASSERT(ops->reset(cache->target, slot, &again) == LF_OK);
     return false;
@@ -97,6 +109,8 @@ void lf_cache_begin(struct lf_cache *cache, struct lf_cache_pass *pass, uint32_t
     struct lf_entry *resumed = cache ? try_resume(cache, pass) : NULL;
     if (cache) {
         pass->live = true;
+        pass->at = pass->resumed;
+        cache->epoch++;
         pass->next = cache->passes;
         cache->passes = pass;
     }
@@ -122,11 +136,13 @@ static void release_promise(struct lf_cache *cache, struct lf_cache_pass *pass, 
 }
 
 void lf_cache_mark(struct lf_cache *cache, struct lf_cache_pass *pass, uint64_t at) {
+    pass->at = at;
     for (uint32_t i = 0; cache && i < pass->n_plan; i++) {
         if (pass->plan[i].at != at || !pass->kind[i])
             continue;
         struct lf_rowkeys keys = lf_rowkeys_cut(&pass->prompt.keys, at);
         release_promise(cache, pass, i);
+        cache->epoch++;
         lf_cache_keep(cache, pass, &keys, pass->kind[i]);
     }
 }
@@ -144,6 +160,7 @@ void lf_cache_end(struct lf_cache *cache, struct lf_cache_pass *pass,
         link = &(*link)->next;
     *link = pass->next;
     pass->live = false;
+    cache->epoch++;
 }
 
 bool lf_cache_evict(struct lf_cache *cache) {
@@ -151,6 +168,7 @@ bool lf_cache_evict(struct lf_cache *cache) {
     if (!victim)
         return false;
     cache->stats.evicted++;
+    cache->stats.unspilled += lf_cache_unspilled(cache, victim);
     lf_cache_drop(cache, victim);
     return true;
 }

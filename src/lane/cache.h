@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "lane/cache_keys.h"
+#include "lane/spill_dir.h"
 #include "lanefold.h"
 #include "model/target.h"
 
@@ -28,7 +29,21 @@ struct lf_cache_pass {
     uint64_t promise[LF_PLAN_MAX];  // bytes set aside for it
     uint64_t conversation, resumed_id;
     struct lf_cache_pass *next; // passes under way
+    uint64_t at;                // rows it has run, the resumed ones among them
     bool live;
+};
+
+// The cache on disk (C-18).
+struct lf_cache_disk {
+    struct lf_spill_options spill;
+    uint64_t rows_min; // shorter states are not written; 0: 1,024
+    bool keep_shared;  // shared prefixes are written at once
+};
+
+// What a prompt that waits in line remembers between questions; zero at its start.
+struct lf_cache_wait {
+    uint64_t epoch; // of the store when it was told to wait
+    bool read;      // it had a file read once
 };
 
 struct lf_cache;
@@ -36,6 +51,18 @@ struct lf_cache;
 LF_CHECKED enum lf_status lf_cache_open(struct lf_cache **out, struct lf_target *target,
                                         uint64_t cap_bytes, struct lf_error *err);
 void lf_cache_close(struct lf_cache *cache);
+// Adds a disk. What is done there shows in the store when lf_cache_disk is called.
+LF_CHECKED enum lf_status lf_cache_spill(struct lf_cache *cache, const struct lf_cache_disk *disk,
+                                         struct lf_error *err);
+// Takes in what the disk thread finished and gives it work; false: nothing was finished.
+bool lf_cache_disk(struct lf_cache *cache);
+bool lf_cache_disk_ready(const struct lf_cache *cache); // lf_cache_disk would take something in
+bool lf_cache_busy(const struct lf_cache *cache);       // the disk thread holds entries
+// At the end of a server: writes what is not on the disk, the most recent first, for so long.
+void lf_cache_flush(struct lf_cache *cache, double seconds);
+// Whether a prompt does better to stay in line, for a file or for another pass's mark (C-16, C-18).
+bool lf_cache_waits(struct lf_cache *cache, const struct lf_rowkeys *keys,
+                    struct lf_cache_wait *wait, double row_s);
 // Resumes in an empty slot, plans the marks; cache NULL: nothing but the end, and nothing is kept.
 void lf_cache_begin(struct lf_cache *cache, struct lf_cache_pass *pass, uint32_t slot,
                     const struct lf_cache_prompt *prompt);

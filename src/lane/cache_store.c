@@ -17,7 +17,8 @@ static uint64_t hash_of(const struct lf_rowkeys *keys) {
 struct lf_entry *lf_cache_find(struct lf_cache *cache, const struct lf_rowkeys *keys) {
     uint64_t hash = hash_of(keys);
     for (struct lf_entry *e = cache->first; e && e->keys.n <= keys->n; e = e->next)
-        if (e->keys.n == keys->n && e->hash == hash && lf_rowkeys_lead(&e->keys, keys))
+        if (!e->broken && e->keys.n == keys->n && e->hash == hash &&
+            lf_rowkeys_lead(&e->keys, keys))
             return e;
     return NULL;
 }
@@ -35,7 +36,7 @@ static void charge(struct lf_cache *cache, uint64_t bytes) {
     LF_ASSERT(cache->held_bytes + cache->promised_bytes <= cache->cap_bytes);
 }
 
-static void discharge(struct lf_cache *cache, uint64_t bytes) {
+void lf_cache_give(struct lf_cache *cache, uint64_t bytes) {
     LF_ASSERT(bytes <= cache->held_bytes);
     cache->held_bytes -= bytes;
 }
@@ -45,7 +46,7 @@ static void drop_saved(struct lf_cache *cache, struct lf_saved *saved) {
     const struct lf_target_ops *ops = cache->target->ops;
     uint64_t before = ops->saved_total(cache->target);
     ops->drop(cache->target, saved);
-    discharge(cache, before - ops->saved_total(cache->target));
+    lf_cache_give(cache, before - ops->saved_total(cache->target));
 }
 
 static bool supersedes(const struct lf_entry *newer, const struct lf_entry *e) {
@@ -83,8 +84,9 @@ void lf_cache_drop(struct lf_cache *cache, struct lf_entry *entry) {
         drop_saved(cache, entry->logits);
     uint64_t id = entry->id, bytes = entry->bytes;
     free(entry);
-    discharge(cache, bytes);
+    lf_cache_give(cache, bytes);
     cache->stats.entries--;
+    cache->epoch++;
     note_gone(cache, id);
 }
 
@@ -103,19 +105,30 @@ static uint32_t worth(const struct lf_cache *cache, const struct lf_entry *e) {
     return e->superseded_by && !(e->marks & LF_MARK_SHARED) ? 0 : 1;
 }
 
+bool lf_cache_goes_before(const struct lf_cache *cache, const struct lf_entry *a,
+                          const struct lf_entry *b) {
+    uint32_t worth_a = worth(cache, a), worth_b = worth(cache, b);
+    return worth_a < worth_b || (worth_a == worth_b && a->used < b->used);
+}
+
 struct lf_entry *lf_cache_victim(struct lf_cache *cache) {
     struct lf_entry *victim = NULL;
-    uint32_t victim_worth = 0;
-    for (struct lf_entry *e = cache->first; e; e = e->next) {
-        if (e->pins)
-            continue;
-        uint32_t its = worth(cache, e);
-        if (!victim || its < victim_worth || (its == victim_worth && e->used < victim->used)) {
+    for (struct lf_entry *e = cache->first; e; e = e->next)
+        if (!e->pins && (!victim || lf_cache_goes_before(cache, e, victim)))
             victim = e;
-            victim_worth = its;
-        }
-    }
     return victim;
+}
+
+bool lf_cache_take(struct lf_cache *cache, uint64_t bytes) {
+    uint64_t free_bytes = cache->cap_bytes - cache->promised_bytes;
+    bool fits = bytes <= free_bytes;
+    while (fits && cache->held_bytes > free_bytes - bytes)
+        fits = lf_cache_evict(cache);
+    if (fits)
+        charge(cache, bytes);
+    else
+        cache->stats.refused++;
+    return fits;
 }
 
 // Bytes that saving what and a block of own bytes adds; whole pages may be held already.
@@ -150,23 +163,37 @@ static struct lf_saved *save(struct lf_cache *cache, uint32_t slot, uint64_t at,
     return ops->save(cache->target, slot, at, what, &saved, &err) == LF_OK ? saved : NULL;
 }
 
-static struct lf_entry *entry_new(const struct lf_rowkeys *keys) {
-    uint64_t bytes = lf_entry_bytes(keys->n, keys->n_images);
+struct lf_image_span *lf_entry_images(struct lf_entry *e) {
+    return (struct lf_image_span *)(e + 1);
+}
+
+uint32_t *lf_entry_tokens(struct lf_entry *e) {
+    return (uint32_t *)(lf_entry_images(e) + e->keys.n_images);
+}
+
+struct lf_entry *lf_entry_new(uint64_t rows, uint32_t images) {
+    uint64_t bytes = lf_entry_bytes(rows, images);
     struct lf_entry *e = malloc(bytes);
     if (!e)
         return NULL;
-    struct lf_image_span *image = (struct lf_image_span *)(e + 1);
-    uint32_t *token = (uint32_t *)(image + keys->n_images);
-    if (keys->n_images)
-        memcpy(image, keys->image, keys->n_images * sizeof *image);
-    memcpy(token, keys->token, keys->n * sizeof *token);
-    *e = (struct lf_entry){.bytes = bytes, .hash = hash_of(keys),
-                           .keys = {.n = keys->n, .token = token, .image = image,
-                                    .n_images = keys->n_images}};
+    *e = (struct lf_entry){.bytes = bytes, .keys = {.n = rows, .n_images = images}};
+    e->keys.image = lf_entry_images(e);
+    e->keys.token = lf_entry_tokens(e);
     return e;
 }
 
-static void insert(struct lf_cache *cache, struct lf_entry *e) {
+static struct lf_entry *entry_of(const struct lf_rowkeys *keys) {
+    struct lf_entry *e = lf_entry_new(keys->n, keys->n_images);
+    if (!e)
+        return NULL;
+    if (keys->n_images)
+        memcpy(lf_entry_images(e), keys->image, keys->n_images * sizeof *keys->image);
+    memcpy(lf_entry_tokens(e), keys->token, keys->n * sizeof *keys->token);
+    e->hash = hash_of(keys);
+    return e;
+}
+
+void lf_cache_insert(struct lf_cache *cache, struct lf_entry *e) {
     struct lf_entry **link = &cache->first;
     while (*link && (*link)->keys.n < e->keys.n)
         link = &(*link)->next;
@@ -174,7 +201,8 @@ static void insert(struct lf_cache *cache, struct lf_entry *e) {
     *link = e;
     e->id = ++cache->last_id;
     cache->stats.entries++;
-    cache->stats.kept++;
+    cache->epoch++;
+    cache->look = true;
     note_newer(cache, e);
 }
 
@@ -184,11 +212,11 @@ static struct lf_entry *keep_state(struct lf_cache *cache, const struct lf_cache
     if (!make_room(cache, pass->slot, keys->n, LF_SAVE_STATE,
                    lf_entry_bytes(keys->n, keys->n_images), &need))
         return NULL;
-    struct lf_entry *e = entry_new(keys);
+    struct lf_entry *e = entry_of(keys);
     struct lf_saved *state = e ? save(cache, pass->slot, keys->n, LF_SAVE_STATE) : NULL;
     if (!state) {
         free(e);
-        discharge(cache, need);
+        lf_cache_give(cache, need);
         cache->stats.failed++;
         return NULL;
     }
@@ -196,7 +224,8 @@ static struct lf_entry *keep_state(struct lf_cache *cache, const struct lf_cache
     e->marks = marks;
     e->born = pass->prompt.keys.n;
     e->conversation = pass->conversation;
-    insert(cache, e);
+    lf_cache_insert(cache, e);
+    cache->stats.kept++;
     return e;
 }
 
@@ -208,7 +237,7 @@ static void keep_logits(struct lf_cache *cache, const struct lf_cache_pass *pass
     if (make_room(cache, pass->slot, e->keys.n, LF_SAVE_LOGITS, 0, &need)) {
         e->logits = save(cache, pass->slot, e->keys.n, LF_SAVE_LOGITS);
         if (!e->logits) {
-            discharge(cache, need);
+            lf_cache_give(cache, need);
             cache->stats.failed++;
         }
     }
@@ -233,6 +262,7 @@ void lf_cache_keep(struct lf_cache *cache, const struct lf_cache_pass *pass,
     if (!e)
         return;
     e->used = ++cache->clock;
+    cache->look = true;
     if (marks & LF_MARK_END && !e->logits)
         keep_logits(cache, pass, e);
     if (marks & LF_MARK_END)

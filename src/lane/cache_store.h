@@ -1,6 +1,7 @@
 // What the parts of the prompt cache share: entries, the byte account, victims.
 #pragma once
 #include "lane/cache.h"
+#include "lane/spill.h"
 
 // Why a position is saved, in the order of C-8.
 enum lf_mark {
@@ -28,6 +29,10 @@ struct lf_entry {
     uint32_t marks;         // LF_MARK_* bits
     uint32_t pins;
     bool candidate; // in the lookup at hand
+    bool broken;    // it did not restore, and goes when the disk thread lets it go
+    bool too_large; // for the disk
+    struct lf_spill_job job;
+    uint64_t charged_bytes; // while it is read: all that it will hold
 };
 
 struct lf_cache {
@@ -38,11 +43,35 @@ struct lf_cache {
     uint64_t held_bytes;     // at most the cap, at every instant (C-5)
     uint64_t promised_bytes; // room made for marks that are still to come (C-9)
     uint64_t clock, last_id, last_conversation;
+    uint64_t epoch;          // rises with all that may end a wait
+    struct lf_spill *spill;  // NULL: no disk
+    uint64_t spill_rows;
+    bool keep_shared, look;  // look: there may be something to write
+    uint32_t writing;        // entries that are being written
+    struct lf_entry *reading; // that are being read; in no list but this
     struct lf_cache_stats stats;
 };
 
 // Bytes of an entry's block.
 uint64_t lf_entry_bytes(uint64_t rows, uint32_t images);
+// One with room for its keys, not in the store; NULL: no memory.
+struct lf_entry *lf_entry_new(uint64_t rows, uint32_t images);
+struct lf_image_span *lf_entry_images(struct lf_entry *entry);
+uint32_t *lf_entry_tokens(struct lf_entry *entry);
+// Evicts until the bytes fit, then counts them (C-6); give: they are free again.
+bool lf_cache_take(struct lf_cache *cache, uint64_t bytes);
+void lf_cache_give(struct lf_cache *cache, uint64_t bytes);
+void lf_cache_insert(struct lf_cache *cache, struct lf_entry *entry);
+// Rows of the longest entry that could be resumed; 0: none.
+uint64_t lf_cache_leading(struct lf_cache *cache, const struct lf_rowkeys *keys);
+// Whether a goes before b in the order of C-10.
+bool lf_cache_goes_before(const struct lf_cache *cache, const struct lf_entry *a,
+                          const struct lf_entry *b);
+// Whether evicting the entry would lose what should be on the disk.
+bool lf_cache_unspilled(struct lf_cache *cache, const struct lf_entry *entry);
+void lf_cache_disk_stats(const struct lf_cache *cache, struct lf_cache_stats *out);
+// Waits until the disk thread holds nothing.
+void lf_cache_settle(struct lf_cache *cache);
 // The entry with exactly these keys, or that id; NULL when there is none.
 struct lf_entry *lf_cache_find(struct lf_cache *cache, const struct lf_rowkeys *keys);
 struct lf_entry *lf_cache_find_id(struct lf_cache *cache, uint64_t id);

@@ -7,9 +7,9 @@
 #include <time.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "lane/resume.h"
 #include "lane/session.h"
 #include "lane/cost_file.h"
-#include "lane/stream.h"
 
 enum { QUEUE_MAX = 128 };
 
@@ -82,6 +82,18 @@ static void break_stall(struct lf_engine *e) {
     }
 }
 
+// Nothing could run: what the disk thread holds is waited for, else somebody gives way.
+static void wait_or_break(struct lf_engine *e, uint64_t arrivals) {
+    if (!lf_resume_busy(e)) {
+        break_stall(e);
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    if (e->arrivals == arrivals && !e->closing && !lf_cache_disk_ready(e->cache))
+        wait_for_work(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
 static void measure(struct lf_engine *e) {
     const struct lf_engine_options *o = &e->options;
     if (o->drafts != LF_DRAFTS_OFF && !o->draft_depth)
@@ -104,6 +116,7 @@ static void *run(void *arg) {
         struct lf_stream *ended = lf_queue_take_ended(e, now);
         lf_slots_end(e, now);
         bool work = any_live(e) || e->waiting || ended, over = e->closing && !work;
+        uint64_t arrivals = e->arrivals;
         if (!work && !over)
             wait_for_work(e);
         pthread_mutex_unlock(&e->lock);
@@ -115,11 +128,12 @@ static void *run(void *arg) {
         if (over)
             return NULL;
         lf_slots_release(e);
+        lf_resume_disk(e);
         lf_slots_admit(e);
         bool read = lf_prompt_round(e);
         take_cancels(e);
-        if (!lf_decode_round(e) && !read)
-            break_stall(e);
+        if (!lf_decode_round(e) && !read && work)
+            wait_or_break(e, arrivals);
         lf_slots_release(e);
     }
 }
@@ -172,9 +186,7 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, NULL);
     int failed = ENOMEM;
-    uint64_t cap = options->prompt_cache_bytes;
-    LF_ASSERT(cap != LF_PROMPT_CACHE_AUTO);
-    bool cached = !cap || lf_cache_open(&e->cache, target, cap, err) == LF_OK;
+    bool cached = lf_resume_open(e, err) == LF_OK;
     if (e->slot && e->sorted && e->chunk && e->round && cached) {
         // Before the first request can come: none waits for it, and no queue fills.
         measure(e);
@@ -198,7 +210,7 @@ void lf_engine_close(struct lf_engine *e, double drain_seconds) {
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     pthread_join(e->thread, NULL);
-    lf_cache_close(e->cache);
+    lf_resume_close(e);
     e->target->ops->close(e->target);
     if (e->session)
         lf_session_close(e->session);

@@ -11,12 +11,28 @@
 // Slots when nobody says how many, at most where they fit, and what a cache nobody sized takes.
 enum { PARALLEL = 4, PARALLEL_MAX = 64, CACHE_GIB_MAX = 16 };
 
+// The cache on disk takes a folder, a cap, and a cache in memory that it continues.
+static enum lf_status check_spill(const struct lf_engine_options *o, struct lf_error *err) {
+    if (!o->spill_dir && (o->spill_bytes || o->keep_shared))
+        return lf_fail(err, LF_E_USAGE, "%s needs a folder (spill-dir)",
+                       o->spill_bytes ? "a cache on disk (spill-gib)" : "keep-shared");
+    if (o->spill_dir && !o->spill_bytes)
+        return lf_fail(err, LF_E_USAGE, "the spill folder %s needs a cap above 0 (spill-gib)",
+                       o->spill_dir);
+    if (o->spill_dir && !o->prompt_cache_bytes)
+        return lf_fail(err, LF_E_USAGE, "the spill folder %s needs a prompt cache: nothing would "
+                                        "be written there", o->spill_dir);
+    return LF_OK;
+}
+
 enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_engine_options *options,
                                 struct lf_error *err) {
     struct lf_budget_flags bytes = {.limit_bytes = options->memory_limit_bytes,
                                     .reserve_bytes = options->reserve_bytes};
+    LF_TRY(check_spill(options, err));
     LF_TRY(lf_budget_read(&memory->budget, "", &bytes, err));
     memory->watch = (struct lf_budget_watch){.root = "", .flags = bytes};
+    memory->spill_bytes = options->spill_bytes;
     uint64_t eighth = memory->budget.bytes / 8, most = (uint64_t)(CACHE_GIB_MAX * GIB);
     memory->cache_named = options->prompt_cache_bytes != LF_PROMPT_CACHE_AUTO;
     memory->cache_bytes = memory->cache_named ? options->prompt_cache_bytes
@@ -150,6 +166,8 @@ void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
                           " of the workspace\n", plan->kv_position_bytes, plan->launch_bytes);
     print_line(out, "on disk: weights and tables",
                plan->bytes[LF_PLAN_WEIGHTS] + plan->bytes[LF_PLAN_ENGRAM]);
+    if (memory->spill_bytes)
+        print_line(out, "on disk: the prompt cache at most", memory->spill_bytes);
     if (memory->fits)
         return;
     print_line(out, "missing", plan->need - budget->bytes);

@@ -12,6 +12,7 @@ struct lf_memory {
     struct lf_plan_ask ask;
     struct lf_plan plan;
     struct lf_budget budget;
+    uint64_t spill_bytes; // cap of the cache on disk, 0: none
     uint64_t cache_bytes; // cap of the prompt cache that was asked for
     bool cache_named;
     bool context_chosen; // nobody named one

@@ -15,6 +15,62 @@ static struct lf_cache *cache_of(struct lf_engine *e, const struct lf_stream *s)
     return s->request.no_cache ? NULL : e->cache;
 }
 
+// A server that ends spends at most this on writing states.
+enum { FLUSH_S = 10 };
+static const uint64_t floor_bytes = 4ull << 30;
+
+// On the disk thread.
+static void disk_done(void *ctx) {
+    struct lf_engine *e = ctx;
+    pthread_mutex_lock(&e->lock);
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+enum lf_status lf_resume_open(struct lf_engine *e, struct lf_error *err) {
+    const struct lf_engine_options *o = &e->options;
+    LF_ASSERT(o->prompt_cache_bytes != LF_PROMPT_CACHE_AUTO);
+    if (!o->prompt_cache_bytes)
+        return o->spill_dir ? lf_fail(err, LF_E_VALUE, "a spill folder, but no prompt cache: "
+                                                       "nothing would be written to %s",
+                                      o->spill_dir)
+                            : LF_OK;
+    LF_TRY(lf_cache_open(&e->cache, e->target, o->prompt_cache_bytes, err));
+    struct lf_cache_disk disk = {
+        .spill = {.dir = o->spill_dir, .fingerprint = e->target->fingerprint,
+                  .cap_bytes = o->spill_bytes, .done = disk_done, .ctx = e,
+                  .floor_bytes = o->spill_floor_bytes ? o->spill_floor_bytes : floor_bytes},
+        .rows_min = o->spill_rows, .keep_shared = o->keep_shared};
+    if (o->spill_dir)
+        LF_TRY(lf_cache_spill(e->cache, &disk, err));
+    show_stats(e);
+    return LF_OK;
+}
+
+void lf_resume_close(struct lf_engine *e) {
+    // A dead engine's process ends within two seconds (F-3).
+    if (!e->status.dead)
+        lf_cache_flush(e->cache, FLUSH_S);
+    lf_cache_close(e->cache);
+}
+
+bool lf_resume_waits(struct lf_engine *e, struct lf_stream *s) {
+    struct lf_cache *cache = cache_of(e, s);
+    struct lf_rowkeys keys = {.n = s->request.prompt_len, .token = s->request.prompt};
+    // Nobody behind it is held up for what it waits for.
+    return cache && s->passed < LF_PASSED_MAX &&
+           lf_cache_waits(cache, &keys, &s->wait, e->share.row_s);
+}
+
+void lf_resume_disk(struct lf_engine *e) {
+    if (lf_cache_disk(e->cache))
+        show_stats(e);
+}
+
+bool lf_resume_busy(const struct lf_engine *e) {
+    return lf_cache_busy(e->cache);
+}
+
 void lf_resume_begin(struct lf_engine *e, struct lf_stream *s) {
     const struct lf_request *r = &s->request;
     struct lf_error err = LF_ERROR_INIT;

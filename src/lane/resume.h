@@ -10,5 +10,14 @@ uint32_t lf_resume_rows(const struct lf_stream *stream, uint64_t rows);
 void lf_resume_mark(struct lf_engine *engine, struct lf_stream *stream);
 // Before the slot is reset: saves a finished reply's end (L-23), gives up what was promised.
 void lf_resume_end(struct lf_engine *engine, struct lf_stream *stream);
+// Whether a stream does better to stay in line, for a file or another prompt's mark (C-16, C-18).
+bool lf_resume_waits(struct lf_engine *engine, struct lf_stream *stream);
+// Once a turn: takes in what the disk thread finished.
+void lf_resume_disk(struct lf_engine *engine);
+// Whether the disk thread holds bytes that come free, or entries that somebody waits for.
+bool lf_resume_busy(const struct lf_engine *engine);
+// Opens the cache and its disk as the options say; at the end closes both.
+LF_CHECKED enum lf_status lf_resume_open(struct lf_engine *engine, struct lf_error *err);
+void lf_resume_close(struct lf_engine *engine);
 // Takes an entry from the cache for a stream's storage (L-43); false: none is left.
 bool lf_resume_evict(struct lf_engine *engine);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/log.h"
+#include "lane/spill_dir.h"
 #include "model/model.h"
 
 // Beside a program or library: the tree it was built in, or share/lanefold where it is installed.
@@ -60,6 +61,8 @@ enum lf_status lf_session_plan(struct lf_session *s, const char *model,
                                const struct lf_engine_options *options, struct lf_error *err) {
     LF_TRY(lf_memory_budget(&s->memory, options, err));
     LF_TRY(lf_session_open(s, model, err));
+    if (options->spill_dir)
+        LF_TRY(lf_spill_dir_check(options->spill_dir, s->folder, err));
     return lf_memory_plan(&s->memory, s->checkpoint, s->tokenizer, options, err);
 }
 

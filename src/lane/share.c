@@ -16,7 +16,15 @@ uint32_t lf_share_rows(const struct lf_share *s, uint32_t most, bool replies) {
     return replies && s->gap > 0 && rows < most ? rows : most;
 }
 
+// Short chunks tell of fixed costs: they count by their rows.
+static void learn_row(struct lf_share *s, uint32_t rows, double seconds) {
+    double weight = rows >= FIRST_ROWS ? 0.5 : 0.5 * rows / FIRST_ROWS;
+    if (rows)
+        s->row_s = s->row_s > 0 ? s->row_s + weight * (seconds / rows - s->row_s) : seconds / rows;
+}
+
 void lf_share_chunk(struct lf_share *s, uint32_t rows, double seconds, bool replies) {
+    learn_row(s, rows, seconds);
     s->rounds_since = false;
     s->debt = replies ? s->debt + seconds * s->share / (1 - s->share) : 0;
     if (s->gap <= 0 || rows == 0)

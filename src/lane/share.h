@@ -11,6 +11,7 @@ struct lf_share {
     double debt;       // seconds of rounds owed before the next chunk
     bool rounds_since; // a round ran since the last chunk
     uint32_t rows;     // that a chunk beside replies may have, 0: nothing was timed yet
+    double row_s;      // seconds a prompt row took lately, 0: nothing was timed yet
 };
 
 // Whether a prompt with so many rows left may take a chunk now; replies: some are decoding.

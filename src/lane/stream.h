@@ -34,6 +34,7 @@ struct lf_stream {
     uint32_t limit;    // reply tokens at most
     bool window_limit; // the context, not max_tokens, set the limit
     struct lf_cache_pass pass; // boundaries of its prompt, and what the cache keeps of it
+    struct lf_cache_wait wait; // in line, for what the cache will have
     uint32_t pending;  // drawn and delivered, its row not run yet
     struct lf_ids reply; // delivered tokens
     uint32_t produced; // tokens drawn since the prompt; below reply.len they are drawn again (L-40)

@@ -224,6 +224,7 @@ enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *check
         return err->status;
     }
     name_times(m, options);
+    lf_model_fingerprint(&m->target, m->target.fingerprint);
     *out = &m->target;
     return LF_OK;
 }

@@ -133,4 +133,5 @@ struct lf_drafter_ops {
 struct lf_target {
     const struct lf_target_ops *ops;
     const struct lf_drafter_ops *drafter; // NULL: none
+    char fingerprint[24]; // of all that states depend on besides their keys (C-3)
 };

@@ -44,6 +44,18 @@ static void print_model(struct lf_buffer *out, const struct lf_engine *engine) {
     lf_buffer_add_text(out, "}");
 }
 
+static void print_disk(struct lf_buffer *out, const struct lf_cache_stats *c) {
+    lf_buffer_printf(out,
+                     ",\"disk\":{\"held_bytes\":%llu,\"cap_bytes\":%llu,\"files\":%llu,"
+                     "\"spilled\":%llu,\"returned\":%llu,\"damaged\":%llu,\"removed\":%llu,"
+                     "\"unspilled\":%llu,\"paused\":%s}",
+                     (unsigned long long)c->disk_held_bytes, (unsigned long long)c->disk_cap_bytes,
+                     (unsigned long long)c->disk_files, (unsigned long long)c->spilled,
+                     (unsigned long long)c->returned, (unsigned long long)c->damaged,
+                     (unsigned long long)c->disk_removed, (unsigned long long)c->unspilled,
+                     c->disk_paused ? "true" : "false");
+}
+
 static void print_cache(struct lf_buffer *out, struct lf_engine *engine) {
     struct lf_engine_status status;
     lf_engine_status_read(engine, &status);
@@ -51,12 +63,15 @@ static void print_cache(struct lf_buffer *out, struct lf_engine *engine) {
     lf_buffer_printf(out,
                      ",\"prompt_cache\":{\"held_bytes\":%llu,\"cap_bytes\":%llu,\"entries\":%llu,"
                      "\"hits\":%llu,\"misses\":%llu,\"kept\":%llu,\"evicted\":%llu,"
-                     "\"refused\":%llu,\"failed\":%llu,\"restored_tokens\":%llu}",
+                     "\"refused\":%llu,\"failed\":%llu,\"restored_tokens\":%llu",
                      (unsigned long long)c->held_bytes, (unsigned long long)c->cap_bytes,
                      (unsigned long long)c->entries, (unsigned long long)c->hits,
                      (unsigned long long)c->misses, (unsigned long long)c->kept,
                      (unsigned long long)c->evicted, (unsigned long long)c->refused,
                      (unsigned long long)c->failed, (unsigned long long)c->restored_tokens);
+    if (c->disk_cap_bytes)
+        print_disk(out, c);
+    lf_buffer_add_text(out, "}");
 }
 
 enum lf_status lf_memory_handle(struct lf_exchange *x, struct lf_error *err) {

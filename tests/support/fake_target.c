@@ -434,7 +434,7 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
     static const struct lf_drafter_ops drafter = {.ingest = ingest, .propose = propose};
     struct fake *f = calloc(1, sizeof *f);
     LF_ASSERT(f && options->slots <= SLOTS_MAX);
-    f->target.ops = &ops;
+    f->target = (struct lf_target){.ops = &ops, .fingerprint = "lf_fake"};
     f->target.drafter = options->drafter.present ? &drafter : NULL;
     f->options = *options;
     f->work_rows = options->chunk_rows;

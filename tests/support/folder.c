@@ -41,6 +41,27 @@ struct folder folder_demo(void) {
     return folder;
 }
 
+struct folder folder_inside(const struct folder *folder, const char *name) {
+    struct folder inside;
+    int len = snprintf(inside.path, sizeof inside.path, "%s/%s", folder->path, name);
+    assert_in_range(len, 1, sizeof inside.path - 1);
+    return inside;
+}
+
+uint32_t folder_files(const struct folder *folder, char name[256]) {
+    uint32_t n = 0;
+    DIR *dir = opendir(folder->path);
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(name, 256, "%s", entry->d_name);
+        n++;
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
 void folder_free(struct folder *folder) {
     char path[PATH_BYTES];
     DIR *dir = opendir(folder->path);

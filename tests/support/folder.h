@@ -5,12 +5,15 @@
 #include <stdint.h>
 
 struct folder {
-    char path[64];
+    char path[128];
 };
 
 // Every demo file as a symlink. The test fails when the folder cannot be made.
 struct folder folder_demo(void);
 struct folder folder_empty(void);
+struct folder folder_inside(const struct folder *folder, const char *name); // a path, not made
+// How many files it has, and the name of one.
+uint32_t folder_files(const struct folder *folder, char name[256]);
 void folder_free(struct folder *folder); // removes it with its files
 void folder_write(const struct folder *folder, const char *name, const void *bytes, size_t len);
 void folder_remove(const struct folder *folder, const char *name);
