@@ -29,7 +29,7 @@ static uint64_t alone_bytes(const struct lf_cache *cache, const struct lf_entry 
            (e->logits ? ops->save_bytes(cache->target, e->keys.n, LF_SAVE_LOGITS) : 0);
 }
 
-// Half of the cap shall be free or on the disk, to be evicted at once; all: what is best goes first.
+// Half of the cap shall be free or on the disk, to be evicted at once; all: the best goes first.
 static struct lf_entry *next_to_write(struct lf_cache *cache, bool all) {
     struct lf_entry *first = NULL;
     uint64_t unspilled_bytes = 0;

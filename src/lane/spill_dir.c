@@ -124,7 +124,7 @@ static enum lf_status check_fingerprint(const char *name, struct lf_error *err) 
     while (isalnum((unsigned char)name[len]) || name[len] == '_')
         len++;
     if (!len || name[len] || len >= LF_FINGERPRINT_BYTES)
-        return lf_fail(err, LF_E_VALUE, "fingerprint \"%s\": expected 1 to %d letters, digits and _",
+        return lf_fail(err, LF_E_VALUE, "fingerprint \"%s\": expected 1 to %d letters, digits, _",
                        name, LF_FINGERPRINT_BYTES - 1);
     return LF_OK;
 }

@@ -156,6 +156,8 @@ static inline void check_account(void) {
         blocks += e->bytes;
         assert_true(!e->next || e->next->keys.n >= e->keys.n);
     }
+    for (struct lf_entry *e = cache->reading; e; e = e->next)
+        blocks += e->charged_bytes;
     struct lf_cache_stats s = stats();
     assert_int_equal(s.held_bytes, blocks + saves->total_bytes);
     assert_int_equal(s.entries, entries);

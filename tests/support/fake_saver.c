@@ -188,6 +188,8 @@ static enum lf_status restore(struct lf_target *t, uint32_t slot, const struct l
 
 static void drop(struct lf_target *t, struct lf_saved *saved) {
     struct lf_fake_saves *saves = &saver_of(t)->saves;
+    if (!saved)
+        return;
     uint64_t pages = saved->what & LF_SAVE_STATE ? saved->at / PAGE_ROWS : 0;
     for (uint64_t i = 0; i < pages; i++) {
         if (!--saved->page[i]->held)
