@@ -74,20 +74,34 @@ uint32_t lf_room_chunk_rows(struct lf_engine *e) {
     return rows_of(e, now);
 }
 
+// What storage to positions of a stream, with all that is owed, lacks; own, promised: its parts.
+static int64_t missing(struct lf_engine *e, const struct lf_stream *s, uint64_t positions,
+                       int64_t *own, int64_t *promised, int64_t *spare) {
+    const struct lf_target_ops *ops = e->target->ops;
+    *own = (int64_t)(ops->grow_bytes(e->target, positions) -
+                     ops->grow_bytes(e->target, s->length));
+    // Of the workspace all but the smallest chunk's can be given back.
+    *spare = bytes_of(e, e->room.halvings) - bytes_of(e, halvings_max(e));
+    *promised = owed(e, s);
+    int64_t wanted = *own + *promised - *spare;
+    return wanted - free_bytes(e, wanted);
+}
+
+bool lf_room_can_be_made(struct lf_engine *e, const struct lf_stream *s, uint64_t positions) {
+    int64_t own, promised, spare;
+    return !e->machine.free_bytes || missing(e, s, positions, &own, &promised, &spare) <=
+                                         (int64_t)e->target->ops->saved_total(e->target);
+}
+
 enum lf_status lf_room_check(struct lf_engine *e, const struct lf_stream *s, uint64_t positions,
                              struct lf_error *err) {
-    const struct lf_target_ops *ops = e->target->ops;
+    int64_t own, promised, spare;
     if (!e->machine.free_bytes)
         return LF_OK;
-    int64_t own = (int64_t)(ops->grow_bytes(e->target, positions) -
-                            ops->grow_bytes(e->target, s->length));
-    // Of the workspace all but the smallest chunk's can be given back.
-    int64_t spare = bytes_of(e, e->room.halvings) - bytes_of(e, halvings_max(e));
-    int64_t promised = owed(e, s), wanted = own + promised - spare;
-    int64_t free = free_bytes(e, wanted);
-    if (wanted <= free)
+    int64_t lacks = missing(e, s, positions, &own, &promised, &spare);
+    if (lacks <= 0)
         return LF_OK;
     return lf_fail(err, LF_E_MEM, "%" PRId64 " bytes for %llu positions and %" PRId64 " that other "
                                   "requests were promised, but %" PRId64 " are free", own,
-                   (unsigned long long)positions, promised, free + spare);
+                   (unsigned long long)positions, promised, own + promised - lacks);
 }

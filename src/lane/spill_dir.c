@@ -119,6 +119,16 @@ static enum lf_status scan(struct lf_spill_dir *dir, struct lf_error *err) {
     return err->status;
 }
 
+// A folder that a server with a larger cap left.
+static void cut_to_cap(struct lf_spill_dir *dir) {
+    while (dir->stats.held_bytes > dir->options.cap_bytes) {
+        struct lf_spilled *victim = lf_spilled_victim(dir);
+        unlinkat(dir->fd, victim->name, 0);
+        lf_spilled_remove(dir, victim);
+        dir->stats.removed++;
+    }
+}
+
 static enum lf_status check_fingerprint(const char *name, struct lf_error *err) {
     size_t len = 0;
     while (isalnum((unsigned char)name[len]) || name[len] == '_')
@@ -153,6 +163,8 @@ enum lf_status lf_spill_dir_open(struct lf_spill_dir *dir, const struct lf_spill
     if (check_fingerprint(options->fingerprint, err) != LF_OK || open_folder(dir, err) != LF_OK ||
         scan(dir, err) != LF_OK)
         lf_spill_dir_close(dir);
+    else
+        cut_to_cap(dir);
     return err->status;
 }
 

@@ -71,8 +71,8 @@ enum lf_status lf_stream_reserve(struct lf_engine *e, struct lf_stream *s, uint6
         ahead = positions;
     while (lf_room_check(e, s, ahead, err) != LF_OK ||
            e->target->ops->grow(e->target, s->slot, ahead, err) != LF_OK) {
-        // Live streams come before what is saved (C-11).
-        if (err->status != LF_E_MEM || !lf_resume_evict(e))
+        // Live streams come before what is saved, unless all of it would not be enough (C-11).
+        if (err->status != LF_E_MEM || !lf_room_can_be_made(e, s, ahead) || !lf_resume_evict(e))
             return err->status;
         *err = (struct lf_error)LF_ERROR_INIT;
     }

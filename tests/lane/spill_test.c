@@ -60,6 +60,11 @@ static struct lf_spill_stats stats(void) {
     return s;
 }
 
+// File times move in steps of the kernel's clock.
+static void let_time_pass(void) {
+    usleep(30 * 1000);
+}
+
 static struct lf_rowkeys keys_of(uint64_t rows) {
     return (struct lf_rowkeys){.n = rows, .token = text, .image = &image, .n_images = 1};
 }
@@ -280,13 +285,14 @@ static void foreign_files_are_ignored_until_room_is_needed(void **state) {
 // C-19, C-20: temporaries go, other people's files stay
 static void a_start_deletes_temporary_files_and_nothing_that_is_not_ours(void **state) {
     char name[256];
-    struct folder inner = folder_inside(&folder, "00000000000000000000000000000000-a.lfstate");
+    char inner[256];
     (void)state;
     write_one();
     snprintf(name, sizeof name, "%.100s.tmp", only);
     folder_write(&folder, name, good, 100);
     folder_write(&folder, "notes.lfstate", good, 3);
-    assert_int_equal(mkdir(inner.path, 0700), 0);
+    snprintf(inner, sizeof inner, "%s/00000000000000000000000000000000-a.lfstate", folder.path);
+    assert_int_equal(mkdir(inner, 0700), 0);
     assert_int_equal(folder_files(&folder, name), 4);
     open_dir(roomy());
     assert_int_equal(folder_files(&folder, name), 3);
@@ -294,7 +300,7 @@ static void a_start_deletes_temporary_files_and_nothing_that_is_not_ours(void **
     assert_int_equal(stats().held_bytes, good_bytes);
     lf_spill_dir_close(&dir);
     folder_remove(&folder, "notes.lfstate");
-    assert_int_equal(rmdir(inner.path), 0);
+    assert_int_equal(rmdir(inner), 0);
     assert_int_equal(folder_files(&folder, name), 1);
     assert_string_equal(name, only);
 }
@@ -318,12 +324,30 @@ static void the_cap_holds_and_the_oldest_go(void **state) {
     assert_false(find(70, ROWS + 1, &head)); // the one of 60 went
     assert_true(find(ROWS + 1, 0, &head) && head.rows == ROWS);
     // The order of use outlives the server.
+    let_time_pass();
     assert_int_equal(get(&forty), LF_OK);
     lf_spill_dir_close(&dir);
     open_dir(options);
     assert_int_equal(put(ROWS + 2, false), LF_OK);
     assert_true(find(ROWS + 1, 0, &head) && head.rows == ROWS);
     assert_false(find(ROWS + 2, ROWS, &head));
+    lf_spill_dir_close(&dir);
+}
+
+static void a_smaller_cap_at_the_start_removes_the_oldest(void **state) {
+    struct lf_spill_head head, forty = head_of(ROWS, false);
+    struct lf_spill_options options = roomy();
+    (void)state;
+    open_dir(options);
+    assert_int_equal(put(60, false), LF_OK);
+    let_time_pass();
+    assert_int_equal(put(ROWS, false), LF_OK);
+    lf_spill_dir_close(&dir);
+    options.cap_bytes = lf_spill_file_bytes(&forty) + 10;
+    open_dir(options);
+    assert_int_equal(stats().files, 1);
+    assert_int_equal(stats().held_bytes, lf_spill_file_bytes(&forty));
+    assert_true(find(100, 0, &head) && head.rows == ROWS);
     lf_spill_dir_close(&dir);
 }
 
@@ -444,6 +468,7 @@ int main(void) {
         TEST(foreign_files_are_ignored_until_room_is_needed),
         TEST(a_start_deletes_temporary_files_and_nothing_that_is_not_ours),
         TEST(the_cap_holds_and_the_oldest_go),
+        TEST(a_smaller_cap_at_the_start_removes_the_oldest),
         TEST(below_the_floor_of_free_disk_writing_pauses_and_resumes),
         TEST(a_disk_that_fills_up_in_a_write_leaves_nothing),
         TEST(a_file_that_went_is_no_failure_of_the_folder),

@@ -7,6 +7,7 @@ harness.enter_venv()
 
 import test_logprobs
 import test_sdk
+import test_spill
 import test_wire
 
 
@@ -25,6 +26,8 @@ def main():
     with harness.Server("--parallel", "1", "--queue", "1", "--strict-model") as server:
         for function in test_wire.ONE_SLOT + [strict_model]:
             checks.run(function.__name__, function, server)
+    for function in test_spill.ALL:
+        checks.run(function.__name__, function)
     checks.end()
 
 

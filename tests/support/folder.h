@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct folder {
-    char path[128];
+    char path[64];
 };
 
 // Every demo file as a symlink. The test fails when the folder cannot be made.
