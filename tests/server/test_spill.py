@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 import harness
-from test_wire import memory_of
 
 PROMPT = {"prompt": [300 + i * 7 % 1500 for i in range(2500)], "max_tokens": 40, "ignore_eos": True,
           "temperature": 0.8, "seed": 3}
@@ -28,7 +27,7 @@ def restarts(c):
         with harness.Server(*flags_of(folder)) as server:
             cached, cold = ask(server, PROMPT)
             c.check("the first server is cold", cached == 0)
-            c.check("a disk is told of", memory_of(server)["prompt_cache"]["disk"]["files"] == 0)
+            c.check("a disk is told of", server.memory()["prompt_cache"]["disk"]["files"] == 0)
         files = list(folder.iterdir())
         c.check("the end writes states", len(files) >= 1, str(files))
         c.check("the folder is the user's alone", stat.S_IMODE(os.stat(folder).st_mode) == 0o700)
@@ -42,7 +41,7 @@ def restarts(c):
             cached, fresh = ask(server, {**longer, "cache_prompt": False})
             c.check("as a fresh one", cached == 0 and
                     fresh["token_sha256"] == resumed["token_sha256"])
-            disk = memory_of(server)["prompt_cache"]["disk"]
+            disk = server.memory()["prompt_cache"]["disk"]
             c.check("the return is counted", disk["returned"] >= 1 and disk["damaged"] == 0)
         for file in folder.iterdir():
             data = bytearray(file.read_bytes())
@@ -52,7 +51,7 @@ def restarts(c):
             cached, fresh = ask(server, PROMPT)
             c.check("damaged files cost a prefill, no reply",
                     cached == 0 and fresh["token_sha256"] == cold["token_sha256"])
-            disk = memory_of(server)["prompt_cache"]["disk"]
+            disk = server.memory()["prompt_cache"]["disk"]
             c.check("and are counted", disk["damaged"] >= 1, str(disk))
 
 
