@@ -5,7 +5,7 @@ COMMAND = f"{BINARY} serve {DEMO} --port 0"
 
 
 def run():
-    verdict, report = tool("never-slower", "--serve", COMMAND, "--tokens", 128, "--reps", 3,
+    verdict, report = tool("never-slower", "--serve", COMMAND, "--tokens", 128, "--reps", 15,
                            "--temperatures", "0,1", "--levels", "1,4", "--blocks", 5,
                            "--blocks-max", 8)
     if report:
