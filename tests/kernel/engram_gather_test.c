@@ -9,7 +9,6 @@
 #include "base/number.h"
 #include "kernel/engram_gather/engram_gather.h"
 #include "kernel_check.h"
-#include "rows_check.h"
 
 enum { TABLE = 256, COLUMNS = 6, DIM = 64, ROWS = 5 };
 
@@ -28,14 +27,6 @@ static void fill_table(struct table *t) {
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         t->number[i] = lf_check_below(&rng, TABLE);
     t->number[0] = 0, t->number[1] = TABLE - 1;
-}
-
-static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
-                void *const *operand) {
-    struct lf_engram_gather_args args = *(const struct lf_engram_gather_args *)shape;
-    args.rows = rows;
-    args.number = operand[0], args.y = operand[1];
-    lf_check_kernels(isa)->engram_gather(pool, &args);
 }
 
 static void every_code_and_scale_has_the_bits_of_float64_rounded(void **state) {
@@ -62,25 +53,9 @@ static void every_code_and_scale_has_the_bits_of_float64_rounded(void **state) {
     free(t), free(y), free(ref);
 }
 
-static void rows_do_not_see_each_other(void **state) {
-    (void)state;
-    struct table *t = calloc(1, sizeof *t);
-    assert_non_null(t);
-    fill_table(t);
-    struct lf_engram_gather_args shape = {.columns = COLUMNS, .dim = DIM};
-    shape.value = t->value, shape.scale = t->scale;
-    struct lf_rows_case c = {.name = "engram_gather", .shape = &shape, .rows = ROWS,
-                             .operands = 2, .run = run,
-                             .operand = {{LF_ROWS_FIXED, COLUMNS * 8, t->number},
-                                         {LF_ROWS_OUT, COLUMNS * DIM * 2, NULL}}};
-    lf_rows_check(&c);
-    free(t);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_and_scale_has_the_bits_of_float64_rounded),
-        cmocka_unit_test(rows_do_not_see_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include "kernel/sample/sample.h"
 #include "kernel_check.h"
-#include "rows_check.h"
 #include "vectors.h"
 
 static void draw(const float *logits, uint32_t vocab, const struct lf_sampling *rule,
@@ -231,42 +230,6 @@ static void draws_follow_the_softmax(void **state) {
     lf_pool_close(pool);
 }
 
-static void run(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
-                void *const *operand) {
-    struct lf_sample_args args = *(const struct lf_sample_args *)shape;
-    args.rows = rows;
-    args.logits = operand[0], args.row = operand[1];
-    args.drawn = operand[2], args.kept = operand[3];
-    lf_check_kernels(isa)->sample(pool, &args);
-}
-
-static void rows_do_not_see_each_other(void **state) {
-    (void)state;
-    enum { ROWS = 6, VOCAB = 1100 };
-    static float logits[ROWS][VOCAB];
-    static struct lf_sampling rule[ROWS];
-    struct lf_sample_row row[ROWS];
-    uint32_t mask[VOCAB / 32 + 1];
-    struct lf_check_rng rng = {.state = 12};
-    for (uint32_t i = 0; i < VOCAB / 32 + 1; i++)
-        mask[i] = (uint32_t)lf_check_next(&rng);
-    for (uint32_t i = 0; i < ROWS; i++) {
-        fill_row(&rng, i, logits[i], VOCAB);
-        rule[i] = random_rule(&rng);
-        row[i] = (struct lf_sample_row){.rule = &rule[i], .position = 100 + i};
-        row[i].mask = i == 2 ? mask : NULL;
-    }
-    logits[5][VOCAB - 1] = NAN;
-    struct lf_sample_args shape = {.vocab = VOCAB, .logits_stride = VOCAB};
-    struct lf_rows_case c = {.name = "sample", .shape = &shape, .rows = ROWS, .operands = 4,
-                             .operand = {{LF_ROWS_IN, VOCAB * 4, logits},
-                                         {LF_ROWS_FIXED, sizeof *row, row},
-                                         {LF_ROWS_OUT, 4, NULL},
-                                         {LF_ROWS_OUT, 4, NULL}},
-                             .run = run};
-    lf_rows_check(&c);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_draws_of_the_vectors_come_out_as_published),
@@ -276,7 +239,6 @@ int main(void) {
         cmocka_unit_test(extreme_temperatures_stay_defined),
         cmocka_unit_test(the_draw_reads_all_of_seed_and_position),
         cmocka_unit_test(draws_follow_the_softmax),
-        cmocka_unit_test(rows_do_not_see_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,29 @@ static void join_part(void *ctx, uint32_t item, uint32_t worker) {
     float *restrict logits = args->logits + row * args->logits_stride + first;
     const float *restrict bias = args->bias + (size_t)row * args->vocab + first;
     (void)worker;
-    for (uint32_t i = 0; i < n; i++)
+#if LF_FAULT == 1
+    bias -= row ? args->vocab : 0; // 1: the bias of the neighbour row
+#elif LF_FAULT == 2
+    n -= first + n == args->vocab; // 2: the last id is left out
+#elif LF_FAULT == 5
+    if (first + n == args->vocab)
+        logits[n] = 0; // 5: a write past the row
+#elif LF_FAULT == 6
+    n = row == 5 && first + n == args->vocab ? 0 : n; // 6: the last part of a row is left
+#endif
+    for (uint32_t i = 0; i < n; i++) {
+#if LF_FAULT == 3
+        logits[i] = lf_f32_settle(logits[i] + lf_bf16_to_f32(lf_bf16_settle(bias[i]))); // 3: bf16
+        continue;
+#elif LF_FAULT == 4
+        logits[i] += bias[i]; // 4: a NaN keeps its own pattern
+        continue;
+#elif LF_FAULT == 7
+        logits[i] = (float)(_Float16)(logits[i] + bias[i]); // 7: the sum in fp16
+        continue;
+#endif
         logits[i] = lf_f32_settle(logits[i] + bias[i]);
+    }
 }
 
 void LF_KERNEL_NAME(lf_draft_join)(struct lf_pool *pool, const struct lf_draft_join_args *args) {

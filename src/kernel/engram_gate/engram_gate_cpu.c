@@ -25,6 +25,9 @@ static void add_block(struct sums *sums, const float *x, const float *key, float
 
 // 1/sqrt(mean + eps) of a finished sum of squares.
 static float inverse_rms(const float partial[16], const struct lf_engram_gate_args *a) {
+#if LF_FAULT == 2
+    return 1.0f / sqrtf(lf_tree16(partial) / (float)a->dim); // 2: eps left out
+#endif
     return 1.0f / sqrtf(lf_tree16(partial) / (float)a->dim + a->eps);
 }
 
@@ -40,11 +43,39 @@ static float gate_of(const struct lf_engram_gate_args *a, const uint16_t *x, con
         lf_columns_widen(keys, key + d, n);
         lf_columns_widen(qs, q_weight + 2 * (first + d), n);
         lf_columns_widen(ks, k_weight + 2 * (first + d), n);
+#if LF_FAULT == 6
+        for (uint32_t c = 0; c < n; c++)
+            ks[c] = 1.0f; // 6: k_weight left out
+#elif LF_FAULT == 10
+        n -= d + n == a->dim; // 10: the last column is not in the sums
+#elif LF_FAULT == 17
+        for (uint32_t c = 0; c < n; c++)
+            qs[c] = 1.0f; // 17: q_weight left out
+#endif
         add_block(&sums, xs, keys, qs, ks, n);
     }
-    float dot = lf_tree16(sums.dot);
-    dot = dot * (inverse_rms(sums.x2, a) * inverse_rms(sums.key2, a)) * a->dot_scale;
+    float dot = lf_tree16(sums.dot), x_inverse = inverse_rms(sums.x2, a);
+    float key_inverse = inverse_rms(sums.key2, a), scale = a->dot_scale;
+#if LF_FAULT == 7
+    key_inverse = 1; // 7: the key is not normalised
+#elif LF_FAULT == 8
+    scale = 1; // 8: dot_scale left out
+#elif LF_FAULT == 16
+    x_inverse = 1; // 16: the streams are not normalised
+#endif
+    dot = dot * (x_inverse * key_inverse) * scale;
     float size = fabsf(dot) < 1e-6f ? 1e-6f : fabsf(dot);
+#if LF_FAULT == 3
+    return lf_sigmoid(copysignf(size, dot)); // 3: no root
+#elif LF_FAULT == 4
+    return lf_sigmoid(sqrtf(size)); // 4: the sign lost
+#elif LF_FAULT == 5
+    size = fabsf(dot); // 5: no least dot
+#elif LF_FAULT == 18
+    return isnan(dot) ? 0.0f : lf_sigmoid(copysignf(sqrtf(size), dot)); // 18: a NaN counts as 0
+#elif LF_FAULT == 19
+    return copysignf(sqrtf(size), dot); // 19: no sigmoid
+#endif
     return lf_sigmoid(copysignf(sqrtf(size), dot));
 }
 
@@ -55,8 +86,16 @@ static void join_stream(const struct lf_engram_gate_args *a, uint16_t *x, const 
         float xs[LF_COLUMNS], values[LF_COLUMNS];
         lf_columns_widen(xs, x + d, n);
         lf_columns_widen(values, value + d, n);
-        for (uint32_t c = 0; c < n; c++)
+#if LF_FAULT == 14
+        gate = lf_bf16_to_f32(lf_bf16_settle(gate)); // 14: the gate in bf16
+#endif
+        for (uint32_t c = 0; c < n; c++) {
+#if LF_FAULT == 15
+            xs[c] += lf_bf16_to_f32(lf_bf16_settle(gate * values[c])); // 15: the product in bf16
+            continue;
+#endif
             xs[c] = fmaf(gate, values[c], xs[c]);
+        }
         lf_columns_round(x + d, xs, n);
     }
 }
@@ -68,6 +107,15 @@ static void gate_row(void *ctx, uint32_t row, uint32_t worker) {
     const uint16_t *value = kv + (size_t)streams * a->dim;
     bool dead = a->dead && a->dead[row];
     (void)worker;
+#if LF_FAULT == 9
+    value -= a->dim; // 9: the last stream's key
+#elif LF_FAULT == 11
+    dead = false; // 11: dead rows are joined
+#elif LF_FAULT == 12
+    kv -= row == 5 ? (size_t)(streams + 1) * a->dim : 0; // 12: the neighbour's keys
+#elif LF_FAULT == 13
+    a->x[(size_t)(row + 1) * streams * a->dim] = 0; // 13: a write past the last stream
+#endif
     for (uint32_t i = 0; i < streams; i++) {
         uint16_t *x = a->x + ((size_t)row * streams + i) * a->dim;
         float gate = dead ? 0.0f : gate_of(a, x, kv + (size_t)i * a->dim, i);

@@ -21,17 +21,15 @@ static double gate_of(const struct lf_engram_gate_args *args, size_t row, size_t
     return 1.0 / (1.0 + exp(-copysign(sqrt(fmax(fabs(dot), 1e-6)), dot)));
 }
 
-// out: the new streams [rows][streams][dim], then the gates [rows][streams].
+// out [rows][streams*dim + streams]: the new streams of a row, then its gates.
 void lf_engram_gate_f64(const struct lf_engram_gate_args *args, double *out) {
     size_t dim = args->dim, s = args->streams;
-    double *gates = out + args->rows * s * dim;
-    for (size_t row = 0; row < args->rows; row++)
+    for (size_t row = 0; row < args->rows; row++, out += s * (dim + 1))
         for (size_t i = 0; i < s; i++) {
             double gate = args->dead && args->dead[row] ? 0 : gate_of(args, row, i);
-            gates[row * s + i] = gate;
+            out[s * dim + i] = gate;
             for (size_t d = 0; d < dim; d++)
-                out[(row * s + i) * dim + d] =
-                    lf_ref_bf16(args->x, (row * s + i) * dim + d) +
-                    gate * lf_ref_bf16(args->kv, (row * (s + 1) + s) * dim + d);
+                out[i * dim + d] = lf_ref_bf16(args->x, (row * s + i) * dim + d) +
+                                   gate * lf_ref_bf16(args->kv, (row * (s + 1) + s) * dim + d);
         }
 }

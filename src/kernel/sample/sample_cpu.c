@@ -39,6 +39,12 @@ static void load_block(const struct draw *d, uint32_t id, float out[BLOCK]) {
         out[i] = d->logits[id + i];
     for (uint32_t i = n; i < BLOCK; i++)
         out[i] = -INFINITY;
+#if LF_FAULT == 11
+    mask = NULL; // 11: the mask is not read
+#elif LF_FAULT == 15
+    if (id + n == d->vocab)
+        out[n - 1] = -INFINITY; // 15: the last id is no candidate
+#endif
     if (!mask)
         return;
     for (uint32_t i = 0; i < n; i++)
@@ -49,7 +55,11 @@ static void load_block(const struct draw *d, uint32_t id, float out[BLOCK]) {
 static bool holds_bad(const struct draw *d) {
     uint32_t bad = 0;
     for (uint32_t i = 0; i < d->vocab; i++)
+#if LF_FAULT == 14
+        bad |= d->logits[i] == INFINITY; // 14: a NaN is not seen
+#else
         bad |= !(d->logits[i] < INFINITY);
+#endif
     return bad;
 }
 
@@ -68,6 +78,13 @@ static bool find_first(struct draw *d) {
         max = lane[j] > max ? lane[j] : max;
     if (max == -INFINITY)
         return false;
+#if LF_FAULT == 3
+    for (uint32_t id = 0; id < d->vocab; id++) {
+        load_block(d, id, block);
+        d->first = block[0] == max ? id : d->first; // 3: ties of the greatest to the higher id
+    }
+    return true;
+#endif
     for (uint32_t id = 0;; id += BLOCK) {
         load_block(d, id, block);
         for (uint32_t i = 0; i < BLOCK; i++)
@@ -87,6 +104,12 @@ static uint64_t mass_of(const struct draw *d, float logit) {
     double below = (double)logit / d->temperature - d->x_first;
     if (!(below < 0))
         return (uint64_t)1 << 40;
+#if LF_FAULT == 4
+    return (uint64_t)((double)((float)lf_exp64(below) + 1.0f - 1.0f) * 0x1p40); // 4: beside 1
+#elif LF_FAULT == 7
+    if (d->row->rule->min_p > 0 && below < lf_log64(d->row->rule->min_p))
+        return 0; // 7: min_p before top_p
+#endif
     return below < -28.0 ? 0 : (uint64_t)(lf_exp64(below) * 0x1p40);
 }
 
@@ -116,6 +139,9 @@ static void fill_buckets(const struct draw *d, bool by_mass, uint32_t prefix, ui
 
 // ceil(total * P / 2^32), at least 1 (S-8).
 static uint64_t nucleus_need(uint64_t total, double top_p) {
+#if LF_FAULT == 10
+    top_p = (double)(float)top_p; // 10: top_p in float32
+#endif
     double share = floor((top_p > 0 ? top_p : 0) * 0x1p32 + 0.5);
     unsigned __int128 product = (unsigned __int128)total * (uint64_t)share;
     uint64_t need = (uint64_t)((product + 0xFFFFFFFFu) >> 32);
@@ -164,12 +190,20 @@ static void move_edge(struct draw *d, bool by_mass) {
     uint64_t each = weigh(d, by_mass, logit_of_key(prefix));
     d->edge_id = find_tied(d, prefix, each, before, need);
     d->edge_key = prefix;
+#if LF_FAULT == 18
+    d->edge_id = UINT32_MAX; // 18: all candidates tied at the end kept
+#endif
 }
 
 // The noise of ids id .. id+63 at one position (S-1, S-2).
 static void noise_block(const struct draw *d, uint32_t id, uint64_t noise[BLOCK]) {
     uint64_t position = d->row->position, seed = d->row->rule->seed;
     uint32_t c0[BLOCK], c1[BLOCK], c2[BLOCK], c3[BLOCK];
+#if LF_FAULT == 5
+    seed = (uint32_t)seed; // 5: the seed truncated to 32 bits
+#elif LF_FAULT == 6
+    position = (uint32_t)position; // 6: the position truncated to 32 bits
+#endif
     for (uint32_t i = 0; i < BLOCK; i++) {
         c0[i] = id + i;
         c1[i] = (uint32_t)position;
@@ -177,7 +211,11 @@ static void noise_block(const struct draw *d, uint32_t id, uint64_t noise[BLOCK]
         c3[i] = 0;
     }
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < LF_PHILOX_ROUNDS; round++) {
+    int rounds = LF_PHILOX_ROUNDS;
+#if LF_FAULT == 20
+    rounds = 9; // 20: nine rounds of Philox
+#endif
+    for (int round = 0; round < rounds; round++) {
         uint32_t next0 = k0, next1 = k1;
         for (uint32_t i = 0; i < BLOCK; i++) {
             next0 = k0, next1 = k1;
@@ -196,7 +234,11 @@ struct leader {
 
 // Ids come ascending: an equal score goes to the greater logit, then to the id already there.
 static void enter(struct leader *best, double score, uint32_t key, uint32_t id) {
-    if (score > best->score || (score == best->score && key > best->key)) {
+    bool first = score > best->score || (score == best->score && key > best->key);
+#if LF_FAULT == 2
+    first = score >= best->score; // 2: ties of a race to the higher id
+#endif
+    if (first) {
         best->score = score;
         best->key = key;
         best->id = id;
@@ -211,6 +253,10 @@ static void race_block(const struct draw *d, uint32_t id, double x_least, struct
     load_block(d, id, block);
     for (uint32_t i = 0; i < BLOCK; i++)
         x[i] = (double)block[i] / d->temperature;
+#if LF_FAULT == 19
+    for (uint32_t i = 0; i < BLOCK; i++)
+        x[i] = (double)block[i]; // 19: the temperature left out of the race
+#endif
     for (uint32_t i = 0; i < BLOCK; i++) {
         if (!is_kept(d, key_of(block[i]), id + i) || !(x[i] >= x_least))
             continue;
@@ -222,7 +268,11 @@ static void race_block(const struct draw *d, uint32_t id, double x_least, struct
     noise_block(d, id, noise);
     for (; open; open &= open - 1) {
         int i = __builtin_ctzll(open);
-        if (x[i] + lf_noise_gumbel_bound(noise[i]) >= best->score)
+        double most = lf_noise_gumbel_bound(noise[i]);
+#if LF_FAULT == 17
+        most -= 1.5; // 17: candidates dropped whose noise could still win
+#endif
+        if (x[i] + most >= best->score)
             enter(best, x[i] + lf_noise_gumbel(noise[i]), key_of(block[i]), id + (uint32_t)i);
     }
 }
@@ -230,6 +280,9 @@ static void race_block(const struct draw *d, uint32_t id, double x_least, struct
 static struct leader run_race(const struct draw *d) {
     const struct lf_sampling *rule = d->row->rule;
     double x_least = rule->min_p > 0 ? d->x_first + lf_log64(rule->min_p) : -(double)INFINITY;
+#if LF_FAULT == 12
+    x_least = -(double)INFINITY; // 12: min_p left out
+#endif
     struct leader best = {.key = key_of(d->logits[d->first]), .id = d->first};
     best.score = d->x_first + lf_sample_gumbel(rule->seed, d->row->position, d->first);
     for (uint32_t id = 0; id < d->vocab; id += BLOCK)
@@ -237,25 +290,55 @@ static struct leader run_race(const struct draw *d) {
     return best;
 }
 
+// top_k, then top_p (S-6, S-8).
+static void apply_filters(struct draw *d) {
+    bool by_count = d->row->rule->top_k > 0, by_mass = d->row->rule->top_p < 1;
+#if LF_FAULT == 8
+    if (by_mass)
+        move_edge(d, true);
+    by_mass = false; // 8: top_k after top_p
+#elif LF_FAULT == 13
+    by_count = false; // 13: top_k left out
+#elif LF_FAULT == 22
+    by_mass = false; // 22: top_p left out
+#endif
+    if (by_count)
+        move_edge(d, false);
+    if (by_mass)
+        move_edge(d, true);
+}
+
 static void sample_row(void *ctx, uint32_t row, uint32_t worker) {
     const struct lf_sample_args *a = ctx;
-    const struct lf_sampling *rule = a->row[row].rule;
-    struct draw d = {.logits = a->logits + row * a->logits_stride, .row = &a->row[row],
+    const struct lf_sample_row *r = &a->row[row];
+#if LF_FAULT == 1
+    struct lf_sample_row placed = *r;
+    placed.position = a->row[0].position + row; // 1: the position from the row's place
+    r = &placed;
+#elif LF_FAULT == 21
+    r -= row == 5; // 21: the neighbour's rule
+#endif
+    const struct lf_sampling *rule = r->rule;
+    struct draw d = {.logits = a->logits + row * a->logits_stride, .row = r,
                      .vocab = a->vocab, .temperature = rule->temperature,
                      .edge_key = lowest_key, .edge_id = UINT32_MAX};
     struct leader best = {.id = LF_SAMPLE_NONE};
     (void)worker;
+#if LF_FAULT == 9
+    d.temperature = (double)(float)rule->temperature; // 9: the temperature in float32
+#endif
     if (!holds_bad(&d) && find_first(&d)) {
         best.id = d.first;
         if (rule->temperature > 0) {
             d.x_first = (double)d.logits[d.first] / d.temperature;
-            if (rule->top_k > 0)
-                move_edge(&d, false);
-            if (rule->top_p < 1)
-                move_edge(&d, true);
+            apply_filters(&d);
             best = run_race(&d);
         }
     }
+#if LF_FAULT == 16
+    if (row + 1 == a->rows)
+        a->drawn[a->rows] = 0; // 16: a write past the row
+#endif
     a->drawn[row] = best.id;
     if (a->kept)
         a->kept[row] = best.kept;

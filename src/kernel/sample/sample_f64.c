@@ -51,17 +51,23 @@ static size_t gather(const struct lf_sample_args *args, size_t row, struct candi
     return n;
 }
 
+// Equal infinities, of a temperature too small for float64, count as equal.
+static uint64_t mass(const struct candidate *c, const struct candidate *first) {
+    double below = c->x == first->x ? 0.0 : c->x - first->x;
+    return (uint64_t)floor(ldexp(exp(below), 40));
+}
+
 static size_t keep_nucleus(const struct candidate *c, size_t n, double top_p) {
     unsigned __int128 total = 0, before = 0;
     for (size_t i = 0; i < n; i++)
-        total += (uint64_t)floor(ldexp(exp(c[i].x - c[0].x), 40));
+        total += mass(&c[i], &c[0]);
     uint64_t share = (uint64_t)floor(top_p * 4294967296.0 + 0.5);
     unsigned __int128 need = (total * share + UINT32_MAX) / ((uint64_t)1 << 32);
     if (need == 0)
         need = 1;
     size_t kept = 0;
     while (kept < n && before < need)
-        before += (uint64_t)floor(ldexp(exp(c[kept++].x - c[0].x), 40));
+        before += mass(&c[kept++], &c[0]);
     return kept;
 }
 
