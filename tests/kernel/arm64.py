@@ -6,7 +6,8 @@ from pathlib import Path
 
 COMPILER, EMULATOR, SKIPPED = "aarch64-linux-gnu-gcc", "qemu-aarch64", 77
 FLAGS = ["-std=c17", "-O3", "-D_GNU_SOURCE", "-ffp-contract=off", "-fno-math-errno",
-         "-fno-trapping-math", "-Wall", "-Wextra", "-Werror", "-pthread"]
+         "-fno-trapping-math", "-Wall", "-Wextra", "-Werror", "-pthread",
+         '-DLF_VERSION=""']
 SETS = {"portable": [], "neon": ["-DLF_NEON"]}
 
 
