@@ -140,6 +140,7 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
         .early_headers = f.early_headers, .clamp_reply = f.clamp_reply,
         .allow_half_close = f.half_close, .no_extras = f.no_extras, .extras_key = f.extras_key,
         .backend = "cpu", .commit = LF_COMMIT, .strict_tools = f.strict_tools,
+        .loop_guard = f.loop_guard,
     };
     LF_TRY(set_names(&o, &f, err));
     struct lf_engine_options options = lf_serve_engine_options(&f);

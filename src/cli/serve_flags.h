@@ -17,7 +17,7 @@ struct serve_flags {
     double queue_timeout_s, temperature, top_p, min_p, drain_s, slow_reader_s, request_timeout_s;
     double keepalive_s;
     bool no_drafts, thinking, strict_tools, strict_model, early_headers, clamp_reply, no_extras;
-    bool half_close, help;
+    bool half_close, loop_guard, help;
 };
 
 #define SERVE_FLAGS_INIT                                                                           \

@@ -67,8 +67,8 @@ enum lf_status lf_generation_params(struct lf_generation *g, const struct lf_fie
     return LF_OK;
 }
 
-// On the engine's thread, once an id: parses it and tells whether a stop string is complete.
-static int hear_id(struct lf_generation *g, uint32_t id) {
+// Parses an id and tells whether a stop string is complete.
+static int parse_id(struct lf_generation *g, uint32_t id) {
     const struct lf_tokenizer *tokenizer = g->x->server->tokenizer;
     bool silent = id >= lf_tokenizer_size(tokenizer) ||
                   (g->plain && lf_tokenizer_is_added(tokenizer, id));
@@ -81,8 +81,12 @@ static int hear_id(struct lf_generation *g, uint32_t id) {
     return 0;
 }
 
+// On the engine's thread, once an id.
 static int on_stop(void *ctx, uint32_t id) {
-    return hear_id(ctx, id);
+    struct lf_generation *g = ctx;
+    int stopped = parse_id(g, id);
+    lf_thinking_hear(&g->think, id, lf_reply_in_reasoning(g->reply));
+    return stopped;
 }
 
 // The parser's sink, on the engine's thread.
@@ -257,6 +261,14 @@ enum lf_status lf_generation_start(struct lf_generation *g, struct lf_error *err
                                  .no_cache = !params->cache_prompt,
                                  .want_logprobs = params->logprobs,
                                  .top_logprobs = params->top_logprobs};
+    g->think = (struct lf_thinking){
+        .close = (uint32_t)server->controls->id[LF_CONTROL_THINK_END],
+        .budget = params->thinking_budget, .guard = server->options.loop_guard,
+        .closed = !g->in_reasoning};
+    if (g->in_reasoning && (g->think.budget || g->think.guard)) {
+        request.path = lf_thinking_path;
+        request.path_ctx = &g->think;
+    }
     lf_request_mark(&request, server->controls);
     uint32_t *ends = NULL;
     LF_TRY(fill_ends(g, &ends, &request.n_eos, err));

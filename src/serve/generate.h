@@ -9,6 +9,7 @@
 #include "serve/logprobs.h"
 #include "serve/params.h"
 #include "serve/pieces.h"
+#include "serve/thinking.h"
 
 struct lf_generation;
 
@@ -64,6 +65,7 @@ struct lf_generation {
 
     // The engine's thread.
     struct lf_reply *reply;
+    struct lf_thinking think;
     struct lf_ids ids; // the HTTP thread reads them once done
     struct lf_buffer early; // pieces of ids whose rows have not come yet
     struct lf_entry_queue queue;

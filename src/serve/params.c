@@ -20,7 +20,6 @@ static const struct neutral {
     {"frequency_penalty", -2, 2, 0, false, false},
     {"repetition_penalty", 0, 2, 1, false, true},
     {"min_tokens", 0, 9007199254740992.0, 0, true, false},
-    {"thinking_budget", 0, 9007199254740992.0, 0, true, false},
     {"mirostat", 0, 2, 0, true, false},
     {"typical_p", 0, 1, 1, false, false},
     {"tfs_z", 0, 1, 1, false, false},
@@ -230,6 +229,14 @@ static enum lf_status read_limit(struct lf_params *out, const struct lf_fields *
     return LF_OK;
 }
 
+static enum lf_status read_budget(struct lf_params *out, const struct lf_fields *fields,
+                                  struct lf_error *err) {
+    int64_t budget = 0;
+    LF_TRY(lf_field_integer(fields, "thinking_budget", 0, INT64_MAX, &budget, err));
+    out->thinking_budget = budget > UINT32_MAX ? UINT32_MAX : (uint32_t)budget;
+    return LF_OK;
+}
+
 static enum lf_status read_sampling(struct lf_params *out, const struct lf_fields *fields,
                                     struct lf_error *err) {
     struct lf_sampling *s = &out->sampling;
@@ -298,6 +305,7 @@ enum lf_status lf_params_read(struct lf_params *out, struct lf_arena *arena,
     *out = (struct lf_params){.sampling = limits->sampling, .draft = true, .cache_prompt = true};
     LF_TRY(lf_field_text(fields, "model", arena, &out->model, &len, err));
     LF_TRY(read_limit(out, fields, err));
+    LF_TRY(read_budget(out, fields, err));
     LF_TRY(read_sampling(out, fields, err));
     LF_TRY(read_stop(out, arena, fields, err));
     LF_TRY(read_stop_ids(out, arena, fields, limits->vocab, err));

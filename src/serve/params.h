@@ -22,6 +22,7 @@ struct lf_params {
     bool stream, include_usage, usage_always;
     bool draft, background, cache_prompt;
     bool return_ids, return_prompt_ids;
+    uint32_t thinking_budget; // 0: none
     bool logprobs;
     uint32_t top_logprobs; // alternatives a token
     double timeout_s;       // 0: none

@@ -21,6 +21,7 @@ struct lf_server_options {
     struct lf_sampling sampling; // defaults of requests, resolved by the caller (engine.md S-15)
     uint64_t seed_salt;
     bool thinking;       // default of chat requests
+    bool loop_guard;     // reasoning that runs in a circle is closed (engine.md L-6)
     int effort;          // 0: 75
     uint32_t max_tokens; // 0: 65536 with thinking, 8192 without
 

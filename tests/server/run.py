@@ -8,6 +8,7 @@ harness.enter_venv()
 import test_logprobs
 import test_sdk
 import test_spill
+import test_thinking
 import test_wire
 
 
@@ -18,10 +19,13 @@ def strict_model(c, server):
             reply[2]["error"]["code"] == "model_not_found", str(reply[0]))
 
 
+ALL = test_sdk.ALL + test_logprobs.ALL + test_thinking.ALL + test_wire.FAST
+
+
 def main():
     checks = harness.Checks()
     with harness.Server("--parallel", "4") as server:
-        for function in test_sdk.ALL + test_logprobs.ALL + test_wire.FAST:
+        for function in ALL:
             checks.run(function.__name__, function, server)
     with harness.Server("--parallel", "1", "--queue", "1", "--strict-model") as server:
         for function in test_wire.ONE_SLOT + [strict_model]:
