@@ -182,6 +182,7 @@ struct lf_engine_status {
     uint32_t running, waiting, queue_max;
     uint64_t prompt_tokens, completion_tokens, finished, cancelled, failed; // totals
     uint64_t rounds, plain_rounds, drafted, accepted; // totals over finished streams (D-15)
+    uint64_t nonfinite; // of the failed: logits with NaN or infinity (F-5)
     uint64_t yielded, paused;                         // L-40, L-43
     struct lf_cache_stats cache;
     bool draining, dead;

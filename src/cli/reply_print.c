@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include "base/clock.h"
 
 // The state that the engine thread's events and the waiting caller share.
 struct printing {
@@ -95,12 +95,7 @@ static void on_finished(void *ctx, uint64_t id, enum lf_done why, const struct l
 static void wait_finished(struct printing *p, struct lf_engine *engine) {
     pthread_mutex_lock(&p->lock);
     while (!p->finished) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 50 * 1000 * 1000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&p->done, &p->lock, &until);
+        lf_clock_wait(&p->done, &p->lock, lf_clock_s() + 0.05); // then looks for Ctrl-C
         if (interrupted) {
             interrupted = 0;
             lf_engine_cancel(engine, 1);

@@ -38,7 +38,10 @@ static void test_stops(struct lf_stream *s, uint32_t id) {
 }
 
 static bool commit(struct lf_stream *s, uint32_t id, uint32_t *fresh) {
+    if (s->done)
+        return false;
     if (id == LF_SAMPLE_NONE) {
+        s->nonfinite = true;
         lf_stream_end(s, LF_DONE_FAILED, "the model's logits are not finite");
         return false;
     }

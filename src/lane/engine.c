@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "lane/resume.h"
@@ -12,6 +11,7 @@
 #include "lane/cost_file.h"
 
 enum { QUEUE_MAX = 128 };
+static const double idle_s = 0.1; // until an idle engine looks at its queue again
 
 static double monotonic(void *ctx) {
     (void)ctx;
@@ -45,17 +45,6 @@ static bool any_live(const struct lf_engine *e) {
         if (e->slot[i])
             return true;
     return false;
-}
-
-static void wait_for_work(struct lf_engine *e) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100 * 1000 * 1000;
-    if (until.tv_nsec >= 1000 * 1000 * 1000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000 * 1000 * 1000;
-    }
-    pthread_cond_timedwait(&e->wake, &e->lock, &until);
 }
 
 // Every live stream waits for storage: the newest starts over later, one alone fails (L-43).
@@ -118,7 +107,7 @@ static void *run(void *arg) {
         bool work = any_live(e) || e->waiting || ended, over = e->closing && !work;
         uint64_t arrivals = e->arrivals;
         if (!work && !over)
-            wait_for_work(e);
+            lf_clock_wait(&e->wake, &e->lock, lf_clock_s() + idle_s);
         pthread_mutex_unlock(&e->lock);
         while (ended) {
             struct lf_stream *next = ended->next;

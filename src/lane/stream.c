@@ -29,6 +29,7 @@ static void count_end(struct lf_engine *e, const struct lf_stream *s) {
     all->plain_rounds += s->stats.plain_rounds;
     all->drafted += s->stats.drafted;
     all->accepted += s->stats.accepted;
+    all->nonfinite += s->nonfinite;
     if (s->why == LF_DONE_FAILED || s->why == LF_DONE_MEMORY)
         all->failed++;
     else if (s->why == LF_DONE_CANCELLED)

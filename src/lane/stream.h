@@ -40,6 +40,7 @@ struct lf_stream {
     uint32_t produced; // tokens drawn since the prompt; below reply.len they are drawn again (L-40)
     uint64_t served;   // number of the newest round it was in
     bool done;
+    bool nonfinite; // it failed because a row of its logits was not finite (F-5)
     enum lf_done why;
     char message[512];
     struct lf_stats stats;

@@ -56,10 +56,16 @@ static void print_disk(struct lf_buffer *out, const struct lf_cache_stats *c) {
                      c->disk_paused ? "true" : "false");
 }
 
-static void print_cache(struct lf_buffer *out, struct lf_engine *engine) {
-    struct lf_engine_status status;
-    lf_engine_status_read(engine, &status);
-    const struct lf_cache_stats *c = &status.cache;
+static void print_requests(struct lf_buffer *out, const struct lf_engine_status *s) {
+    lf_buffer_printf(out,
+                     ",\"requests\":{\"running\":%u,\"waiting\":%u,\"finished\":%llu,"
+                     "\"cancelled\":%llu,\"failed\":%llu,\"nonfinite\":%llu}",
+                     s->running, s->waiting, (unsigned long long)s->finished,
+                     (unsigned long long)s->cancelled, (unsigned long long)s->failed,
+                     (unsigned long long)s->nonfinite);
+}
+
+static void print_cache(struct lf_buffer *out, const struct lf_cache_stats *c) {
     lf_buffer_printf(out,
                      ",\"prompt_cache\":{\"held_bytes\":%llu,\"cap_bytes\":%llu,\"entries\":%llu,"
                      "\"hits\":%llu,\"misses\":%llu,\"kept\":%llu,\"evicted\":%llu,"
@@ -75,11 +81,14 @@ static void print_cache(struct lf_buffer *out, struct lf_engine *engine) {
 }
 
 enum lf_status lf_memory_handle(struct lf_exchange *x, struct lf_error *err) {
+    struct lf_engine_status status;
     (void)err;
     lf_buffer_add_text(&x->out, "{");
     print_process(&x->out);
     print_model(&x->out, x->server->engine);
-    print_cache(&x->out, x->server->engine);
+    lf_engine_status_read(x->server->engine, &status);
+    print_cache(&x->out, &status.cache);
+    print_requests(&x->out, &status);
     lf_buffer_add_text(&x->out, "}");
     lf_exchange_answer(x, 200, "application/json");
     return LF_OK;

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 #include "base/log.h"
 #include "serve/generate.h"
@@ -56,15 +55,11 @@ void lf_watch_cancel_all(struct lf_server *server, bool drop) {
 }
 
 bool lf_watch_wait_empty(struct lf_server *server, double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += seconds > 0 ? (time_t)seconds : 0;
-    int late = 0;
+    double until_s = lf_clock_s() + seconds;
+    bool late = false;
     pthread_mutex_lock(&server->live_lock);
-    while (server->live && late != ETIMEDOUT)
-        late = seconds < 0 ? pthread_cond_wait(&server->live_empty, &server->live_lock)
-                           : pthread_cond_timedwait(&server->live_empty, &server->live_lock,
-                                                    &until);
+    while (server->live && !late)
+        late = !lf_clock_wait(&server->live_empty, &server->live_lock, until_s);
     bool empty = !server->live;
     pthread_mutex_unlock(&server->live_lock);
     return empty;

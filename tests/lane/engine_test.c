@@ -241,6 +241,9 @@ static void does_a_failed_launch_end_its_streams_alone(void **state) {
     heard_wait(&failed);
     assert_int_equal(failed.why, LF_DONE_FAILED);
     assert_non_null(strstr(failed.message, "launch 5"));
+    struct lf_engine_status status;
+    lf_engine_status_read(k.engine, &status);
+    assert_true(status.failed == 1 && status.nonfinite == 0);
     kit_submit(&k, 2, &r, &after);
     heard_wait(&after);
     heard_expect(&after, prompt, 8, 20);
@@ -262,6 +265,10 @@ static void are_non_finite_logits_never_sampled(void **state) {
     assert_int_equal(h.why, LF_DONE_FAILED);
     assert_non_null(strstr(h.message, "not finite"));
     heard_expect(&h, prompt, 8, 4);
+    struct lf_engine_status status;
+    lf_engine_status_read(k.engine, &status);
+    assert_int_equal(status.nonfinite, 1);
+    assert_int_equal(status.failed, 1);
     lf_ids_free(&h.ids);
     kit_close(&k);
 }

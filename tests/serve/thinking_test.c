@@ -172,8 +172,9 @@ static void is_a_call_inside_reasoning_left_whole(void **state) {
     struct served s;
     size_t forced = 0, whole = 0;
     served_open(&s, &(struct served_plan){
-                        .script = "I look.\n\n<" DSML " calls>\n<" DSML " invoke name=\"get_weather\">"
-                                  "\n</" DSML " invoke>\n</" DSML " calls>",
+                        .script = "I look.\n\n<" DSML " calls>\n"
+                                  "<" DSML " invoke name=\"get_weather\">\n"
+                                  "</" DSML " invoke>\n</" DSML " calls>",
                         .drafter = {.present = true, .right = 1}, .options.thinking = true});
     for (size_t budget = 1; budget < s.script.len; budget++) {
         json_t *json = ask(&s, "{" HELLO "," TOOLS ",\"return_token_ids\":true,"
