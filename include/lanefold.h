@@ -225,6 +225,8 @@ struct lf_engine_options {
     uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
     uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
     const char *cost_folder; // keeps launch times from start to start (D-8); NULL: timed each time
+    // Close gives up on a device that keeps the engine longer; the process must then end (F-4).
+    double device_wait_s; // 0: 300
 };
 
 #define LF_ENGINE_OPTIONS_INIT                                                                     \
@@ -238,8 +240,8 @@ struct lf_engine;
 LF_API LF_CHECKED enum lf_status lf_engine_open(struct lf_engine **out, const char *model,
                                                 const struct lf_engine_options *options,
                                                 struct lf_error *err);
-// Refuses new requests, gives running ones seconds to end, then cancels them; frees everything.
-LF_API void lf_engine_close(struct lf_engine *engine, double drain_seconds);
+// Gives running requests seconds to end, then cancels them; frees all, or false (device_wait_s).
+LF_API bool lf_engine_close(struct lf_engine *engine, double drain_seconds);
 // Any thread; id unique among live requests. LF_E_QUEUE_FULL, _CLOSED, _VALUE, _TOKEN, _CONTEXT.
 LF_API LF_CHECKED enum lf_status lf_engine_submit(struct lf_engine *engine, uint64_t id,
                                                   const struct lf_request *request,

@@ -209,7 +209,8 @@ enum lf_status lf_command_run(int argc, char **argv, struct lf_error *err) {
     f->thinking = f->thinking && !off;
     f->seed_given = lf_flag_given(flag, n, "seed");
     enum lf_status status = run(&r, model.n ? model.value[0] : NULL, err);
-    lf_engine_close(r.engine, 0);
+    if (!lf_engine_close(r.engine, 0))
+        status = lf_fail(err, LF_E_DEVICE, "the device does not give the engine back");
     lf_arena_free(&r.arena);
     return status;
 }

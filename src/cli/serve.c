@@ -60,35 +60,38 @@ static enum lf_status add_environment_keys(struct lf_flag_list *keys, char *memo
 // Until the first SIGINT or SIGTERM, or the engine's death; a second signal ends the process.
 static enum lf_status wait_for_end(const sigset_t *signals, struct lf_engine *engine,
                                    struct lf_error *err) {
-    static const struct timespec second = {.tv_sec = 1};
+    static const struct timespec look = {.tv_nsec = 250 * 1000 * 1000}, second = {.tv_sec = 1};
     struct lf_engine_status status;
     do {
         lf_engine_status_read(engine, &status);
-        if (status.dead)
+        if (status.dead) {
+            // Clients get their errors, and whoever asks /health its 503.
+            sigtimedwait(signals, NULL, &second);
             return lf_fail(err, LF_E_DEVICE, "the engine failed: %s", status.message);
-    } while (sigtimedwait(signals, NULL, &second) < 0);
+        }
+    } while (sigtimedwait(signals, NULL, &look) < 0);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
     return LF_OK;
 }
 
-static enum lf_status serve(struct lf_engine *engine, const struct serve_flags *f,
-                            struct lf_server_options *o, const sigset_t *signals,
-                            struct lf_error *err) {
+// False when requests did not end (F-4); err: why serving ended, if not by a signal.
+static bool serve(struct lf_engine *engine, const struct serve_flags *f,
+                  struct lf_server_options *o, const sigset_t *signals, struct lf_error *err) {
     const struct lf_session *session = lf_engine_session(engine);
     struct lf_server *server;
-    LF_TRY(lf_server_open(&server, o, engine, session->tokenizer, &session->controls, err));
+    if (lf_server_open(&server, o, engine, session->tokenizer, &session->controls, err) != LF_OK)
+        return true;
     lf_log(LF_LOG_INFO, "model %s: temperature %g, top_p %g, top_k %lld, min_p %g, thinking %s",
            o->name, o->sampling.temperature, o->sampling.top_p, (long long)o->sampling.top_k,
            o->sampling.min_p, o->thinking ? "on" : "off");
     printf("listening on %s\n", lf_server_url(server));
     fflush(stdout);
     // A dead engine has nothing to drain, and the process ends within two seconds (F-3).
-    double drain_s = wait_for_end(signals, engine, err) == LF_OK ? f->drain_s : 0;
-    lf_log(LF_LOG_INFO, "draining for at most %g s", drain_s);
-    lf_server_stop(server, drain_s);
-    return err->status;
+    double drain_s = wait_for_end(signals, engine, err) == LF_OK ? f->drain_s : -1;
+    lf_log(LF_LOG_INFO, "draining for at most %g s", drain_s > 0 ? drain_s : 0);
+    return lf_server_stop(server, drain_s);
 }
 
 // Blocked in every thread to come, so that only wait_for_end sees them.
@@ -150,7 +153,8 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
     LF_TRY(lf_engine_open(&engine, model.n ? model.value[0] : NULL, &options, err));
     o.name = f.name ? f.name : lf_engine_info(engine)->name;
     o.sampling = sampling(&f, flag, n, &lf_engine_info(engine)->sampling);
-    serve(engine, &f, &o, &signals, err);
-    lf_engine_close(engine, 0);
+    // A device that keeps the engine (F-4): nothing is freed under its thread, the process ends.
+    if (!serve(engine, &f, &o, &signals, err) || !lf_engine_close(engine, 0))
+        return lf_fail(err, LF_E_DEVICE, "the device does not give the engine back");
     return err->status;
 }

@@ -10,7 +10,8 @@
 #include "lane/session.h"
 #include "lane/cost_file.h"
 
-enum { QUEUE_MAX = 128 };
+enum { QUEUE_MAX = 128, DEVICE_WAIT_S = 300 };
+static const double dead_wait_s = 0.5;
 static const double idle_s = 0.1; // until an idle engine looks at its queue again
 
 static double monotonic(void *ctx) {
@@ -97,9 +98,9 @@ static void take_cancels(struct lf_engine *e) {
     lf_slots_release(e);
 }
 
-static void *run(void *arg) {
-    struct lf_engine *e = arg;
+static void run(struct lf_engine *e) {
     for (;;) {
+        e->doing = "its queue";
         pthread_mutex_lock(&e->lock);
         double now = lf_engine_now(e);
         struct lf_stream *ended = lf_queue_take_ended(e, now);
@@ -115,16 +116,29 @@ static void *run(void *arg) {
             ended = next;
         }
         if (over)
-            return NULL;
+            return;
+        e->doing = "the slots of requests";
         lf_slots_release(e);
         lf_resume_disk(e);
         lf_slots_admit(e);
+        e->doing = "a prompt launch";
         bool read = lf_prompt_round(e);
+        e->doing = "a decode launch";
         take_cancels(e);
         if (!lf_decode_round(e) && !read && work)
             wait_or_break(e, arrivals);
         lf_slots_release(e);
     }
+}
+
+static void *engine_main(void *arg) {
+    struct lf_engine *e = arg;
+    run(e);
+    pthread_mutex_lock(&e->lock);
+    e->over = true;
+    pthread_cond_signal(&e->gone);
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
 }
 
 static void free_engine(struct lf_engine *e) {
@@ -174,12 +188,13 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     e->round = calloc(1, sizeof *e->round);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, NULL);
+    pthread_cond_init(&e->gone, NULL);
     int failed = ENOMEM;
     bool cached = lf_resume_open(e, err) == LF_OK;
     if (e->slot && e->sorted && e->chunk && e->round && cached) {
         // Before the first request can come: none waits for it, and no queue fills.
         measure(e);
-        failed = pthread_create(&e->thread, NULL, run, e);
+        failed = pthread_create(&e->thread, NULL, engine_main, e);
     }
     if (failed) {
         lf_cache_close(e->cache);
@@ -190,14 +205,35 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     return LF_OK;
 }
 
-void lf_engine_close(struct lf_engine *e, double drain_seconds) {
+// False when a device that does not answer keeps the thread (F-4).
+static bool wait_ended(struct lf_engine *e, double drain_seconds) {
+    double most = e->options.device_wait_s > 0 ? e->options.device_wait_s : DEVICE_WAIT_S;
+    pthread_mutex_lock(&e->lock);
+    // The process of a dead engine must be gone in two seconds (F-3).
+    if (e->status.dead && most > dead_wait_s)
+        most = dead_wait_s;
+    double until_s = lf_clock_s() + drain_seconds + most;
+    bool late = false;
+    while (!e->over && !late)
+        late = !lf_clock_wait(&e->gone, &e->lock, until_s);
+    bool over = e->over;
+    pthread_mutex_unlock(&e->lock);
+    if (!over)
+        lf_log(LF_LOG_ERROR, "the engine thread did not end within %g s: it waits for %s", most,
+               e->doing);
+    return over;
+}
+
+bool lf_engine_close(struct lf_engine *e, double drain_seconds) {
     if (!e)
-        return;
+        return true;
     pthread_mutex_lock(&e->lock);
     e->closing = e->status.draining = true;
     e->close_at = lf_engine_now(e) + drain_seconds;
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
+    if (!wait_ended(e, drain_seconds))
+        return false;
     pthread_join(e->thread, NULL);
     lf_resume_close(e);
     e->target->ops->close(e->target);
@@ -206,7 +242,9 @@ void lf_engine_close(struct lf_engine *e, double drain_seconds) {
     free(e->session);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->wake);
+    pthread_cond_destroy(&e->gone);
     free_engine(e);
+    return true;
 }
 
 // The one sentence for a request past the context (api.md 4).

@@ -87,7 +87,9 @@ struct lf_engine {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool closing;
+    bool closing, over; // over: the engine thread has nothing more to do
+    pthread_cond_t gone;
+    _Atomic(const char *) doing; // what the engine thread is in, for the report of a wait (F-4)
     double close_at; // running streams end then
     uint64_t arrivals;
     struct lf_stream *waiting, *waiting_last; // foreground before background, each in arrival order

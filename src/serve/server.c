@@ -160,21 +160,33 @@ const char *lf_server_url(const struct lf_server *server) {
     return server->url;
 }
 
-void lf_server_stop(struct lf_server *server, double drain_s) {
-    enum { FLUSH_S = 5 };
+// Waits for every live request, longer than any may take to end; the log names the wait (F-4).
+static bool wait_all_ended(struct lf_server *server, double seconds) {
+    if (lf_watch_wait_empty(server, seconds))
+        return true;
+    lf_log(LF_LOG_ERROR, "requests did not end within %g s of their cancel: the engine keeps them",
+           seconds);
+    return false;
+}
+
+bool lf_server_stop(struct lf_server *server, double drain_s) {
+    static const double flush_s = 5, end_s = 300, dead_end_s = 0.4;
+    bool dead = drain_s < 0;
     if (!server)
-        return;
+        return true;
     lf_watch_close(server);
     if (!lf_watch_wait_empty(server, drain_s > 0 ? drain_s : 0)) {
         lf_watch_cancel_all(server, false);
-        if (!lf_watch_wait_empty(server, FLUSH_S))
+        if (dead || !lf_watch_wait_empty(server, flush_s))
             lf_watch_cancel_all(server, true);
     }
-    lf_watch_wait_empty(server, -1);
+    if (!wait_all_ended(server, dead ? dead_end_s : end_s))
+        return false;
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
     lf_work_stop(server);
     lf_watch_stop(server);
     lf_keys_close(&server->keys);
     free(server);
+    return true;
 }

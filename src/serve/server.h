@@ -56,5 +56,5 @@ LF_CHECKED enum lf_status lf_server_open(struct lf_server **out,
                                          const struct lf_controls *controls, struct lf_error *err);
 // http://host:port, valid until stop.
 const char *lf_server_url(const struct lf_server *server);
-// Refuses new requests, gives running ones drain_s seconds, cancels the rest, frees everything.
-void lf_server_stop(struct lf_server *server, double drain_s); // NULL is allowed
+// Gives running requests drain_s seconds, below 0: the engine is dead; frees all, or false (F-4).
+bool lf_server_stop(struct lf_server *server, double drain_s); // NULL is allowed

@@ -55,7 +55,7 @@ void lf_watch_poke(struct lf_server *server);
 void lf_watch_close(struct lf_server *server);
 // Cancels every live request; they end as shut down. drop: without an answer.
 void lf_watch_cancel_all(struct lf_server *server, bool drop);
-// Waits until no request is live; false when seconds passed first. Below 0: no limit.
+// Waits until no request is live; false when seconds passed first.
 bool lf_watch_wait_empty(struct lf_server *server, double seconds);
 
 // work.c: threads that parse, render and submit, so that the HTTP thread never waits for a prompt.

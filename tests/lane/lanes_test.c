@@ -351,6 +351,33 @@ static void does_a_drain_end_every_request_once(void **state) {
     free(k.log);
 }
 
+// F-4: close gives up on a launch that hangs, and later ends as ever.
+static void does_close_give_up_on_a_device_that_hangs(void **state) {
+    (void)state;
+    struct kit k = {.closed = true};
+    uint32_t prompt[20];
+    struct heard h;
+    kit_open(&k, (struct lf_fake_options){0}, (struct lf_engine_options){.device_wait_s = 0.1},
+             false);
+    kit_prompt(prompt, 20, 1);
+    struct lf_request r = kit_request(prompt, 20, 200);
+    kit_submit(&k, 1, &r, &h);
+    struct lf_engine_status status = {0};
+    while (!status.running) // from here its first launch follows at once
+        lf_engine_status_read(k.engine, &status);
+    assert_false(lf_engine_close(k.engine, 0));
+    assert_int_equal(h.finished, 0);
+    kit_gate_open(&k);
+    bool closed = false;
+    for (int tries = 0; !closed && tries < 600; tries++)
+        closed = lf_engine_close(k.engine, 0);
+    assert_true(closed);
+    assert_int_equal(h.finished, 1);
+    assert_int_equal(h.why, LF_DONE_CLOSED);
+    heard_free(&h);
+    free(k.log);
+}
+
 static void are_wrong_options_refused(void **state) {
     (void)state;
     struct lf_engine *e;
@@ -378,6 +405,7 @@ int main(void) {
         cmocka_unit_test(does_a_failed_launch_at_any_point_leave_others_whole),
         cmocka_unit_test(does_a_dead_device_fail_every_request),
         cmocka_unit_test(does_a_drain_end_every_request_once),
+        cmocka_unit_test(does_close_give_up_on_a_device_that_hangs),
         cmocka_unit_test(are_wrong_options_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -317,6 +317,21 @@ static void draining_lets_short_replies_end_and_cuts_long_ones(void **state) {
     }
 }
 
+// F-4: a launch that hangs does not keep a dying process; nothing is freed under its thread.
+static void a_stop_gives_up_on_an_engine_that_hangs(void **state) {
+    (void)state;
+    struct served s;
+    served_open(&s, &(struct served_plan){.launch_us = 2000000});
+    int fd = http_connect(s.url);
+    http_request(fd, "POST", PATH, "", SHORT ",\"max_tokens\":1}");
+    assert_true(served_wait(&s, 1, 0));
+    assert_false(lf_server_stop(s.server, -1));
+    assert_true(lf_server_stop(s.server, 0));
+    s.server = NULL;
+    close(fd);
+    served_close(&s);
+}
+
 static void a_reader_that_stops_is_cancelled_and_slows_no_other(void **state) {
     (void)state;
     struct served s;
@@ -354,6 +369,7 @@ int main(void) {
         cmocka_unit_test(a_failed_launch_is_500_or_an_error_event),
         cmocka_unit_test(times_over_are_503_in_the_queue_and_504_running),
         cmocka_unit_test(draining_lets_short_replies_end_and_cuts_long_ones),
+        cmocka_unit_test(a_stop_gives_up_on_an_engine_that_hangs),
         cmocka_unit_test(a_reader_that_stops_is_cancelled_and_slows_no_other),
     };
     lf_log_setup(LF_LOG_ERROR, false);
