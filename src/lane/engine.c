@@ -72,6 +72,11 @@ static void break_stall(struct lf_engine *e) {
     }
 }
 
+// The lock is held.
+static void wait_for_work(struct lf_engine *e) {
+    lf_clock_wait(&e->wake, &e->lock, lf_clock_s() + idle_s);
+}
+
 // Nothing could run: what the disk thread holds is waited for, else somebody gives way.
 static void wait_or_break(struct lf_engine *e, uint64_t arrivals) {
     if (!lf_resume_busy(e)) {
@@ -108,7 +113,7 @@ static void run(struct lf_engine *e) {
         bool work = any_live(e) || e->waiting || ended, over = e->closing && !work;
         uint64_t arrivals = e->arrivals;
         if (!work && !over)
-            lf_clock_wait(&e->wake, &e->lock, lf_clock_s() + idle_s);
+            wait_for_work(e);
         pthread_mutex_unlock(&e->lock);
         while (ended) {
             struct lf_stream *next = ended->next;

@@ -1,10 +1,8 @@
 #include "lane/spill.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/clock.h"
 
 struct lf_spill {
@@ -154,19 +152,11 @@ double lf_spill_read_seconds(struct lf_spill *s, uint64_t bytes) {
 }
 
 bool lf_spill_wait(struct lf_spill *s, double seconds) {
-    struct timespec until;
-    int failed = 0;
-    clock_gettime(CLOCK_REALTIME, &until);
-    double whole = (double)(time_t)seconds;
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)((seconds - whole) * 1e9);
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    double until_s = lf_clock_s() + seconds;
+    bool late = false;
     pthread_mutex_lock(&s->lock);
-    while (!s->done && failed != ETIMEDOUT)
-        failed = pthread_cond_timedwait(&s->done_one, &s->lock, &until);
+    while (!s->done && !late)
+        late = !lf_clock_wait(&s->done_one, &s->lock, until_s);
     bool ready = s->done != NULL;
     pthread_mutex_unlock(&s->lock);
     return ready;
