@@ -1,183 +1,259 @@
-// Speed of linear maps as fractions of the plain read and of the FMA peak of the same run.
+// Speed of linear maps as fractions of the plain read and of the FMA peak, measured in turn.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-#include "device/pool.h"
-#include "kernel/linear/linear.h"
+#include "base/number.h"
+#include "kernel/table.h"
+#include "machine_probe.h"
 
-enum { REPEATS = 5, MATRICES_MAX = 64, MATRIX_SET_BYTES = 96 << 20, ROWS_MAX = 512 };
-
-// Processor time: what another program takes of a shared machine does not count.
-static double seconds(uint32_t threads) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) / threads;
-}
-
-struct probe {
-    const uint8_t *data;
-    size_t bytes;
-    uint64_t sink[64];
+enum {
+    REPEATS_MAX = 31,
+    SET_BYTES = 128 << 20, // weights of one measurement: more than caches hold
+    IN_MAX = 8192,
+    ROWS_MAX = 512,
+    OUT_MAX = 131072,
+    JOBS_MAX = 64,
+    THREADS_MAX = 64,
 };
 
-enum { READ_TASKS = 64, PEAK_STEPS = 1 << 18 };
+// The release's maps, outputs and inputs (model.md): experts, projections, the head.
+static const uint32_t shapes[][2] = {{2304, 5120}, {5120, 2304}, {1280, 5120},
+                                     {32768, 1280}, {5120, 8192}, {129280, 5120}};
+static const uint32_t row_counts[] = {1, 2, 4, 8, 64, ROWS_MAX};
+enum { SHAPES = sizeof shapes / sizeof *shapes, COUNTS = sizeof row_counts / sizeof *row_counts };
+static const char *const names[LF_WEIGHT_FORMATS] = {"bf16", "f16", "f32", "fp8", "mxfp4"};
 
-static void read_task(void *ctx, uint32_t i, uint32_t worker) {
-    (void)worker;
-    struct probe *probe = ctx;
-    size_t part = probe->bytes / READ_TASKS / 8;
-    const uint64_t *p = (const uint64_t *)probe->data + i * part;
-    uint64_t a = 0, b = 0, c = 0, d = 0;
-    for (size_t k = 0; k + 16 <= part; k += 16)
-        for (size_t j = 0; j < 4; j++) {
-            a += p[k + j];
-            b += p[k + 4 + j];
-            c += p[k + 8 + j];
-            d += p[k + 12 + j];
-        }
-    probe->sink[i] = a + b + c + d;
-}
-
-// Twelve independent chains of eight fused multiply-adds.
-static void peak_task(void *ctx, uint32_t i, uint32_t worker) {
-    (void)worker;
-    struct probe *probe = ctx;
-#ifdef __AVX2__
-    __m256 a[12], x = _mm256_set1_ps(0.5f), y = _mm256_set1_ps(1.0f);
-    for (int k = 0; k < 12; k++)
-        a[k] = _mm256_set1_ps((float)(k + (int)i));
-    for (int s = 0; s < PEAK_STEPS; s++)
-        for (int k = 0; k < 12; k++)
-            a[k] = _mm256_fmadd_ps(a[k], x, y);
-    for (int k = 1; k < 12; k++)
-        a[0] = _mm256_add_ps(a[0], a[k]);
-    probe->sink[i] = (uint64_t)_mm256_cvtss_f32(a[0]);
-#else
-    probe->sink[i] = i;
-#endif
+// Of the read at 1 row, of the peak from 4 rows on (cpu-probe.md 7); 0: none was set.
+static double target_of(enum lf_weight_format format, uint32_t rows) {
+    if (rows == 1)
+        return format == LF_WEIGHT_BF16 ? 0.95 : format == LF_WEIGHT_FP8 ? 0.70 : 0.60;
+    return rows == 2 ? 0.0 : rows == 4 ? 0.55 : rows == 8 ? 0.65 : 0.75;
 }
 
 struct bench {
     struct lf_pool *pool;
-    struct probe probe;
-    double read, peak;
+    struct lf_kernels k;
+    struct lf_probe probe;
+    uint32_t threads, repeats;
+    bool wall;
     uint8_t *weights, *scales;
     uint16_t *x;
     float *y;
-    void (*run)(struct lf_pool *, const struct lf_linear_args *);
 };
 
-// The least disturbed repeat.
-static double best(const double *times) {
-    double least = times[0];
-    for (int r = 1; r < REPEATS; r++)
-        least = times[r] < least ? times[r] : least;
-    return least;
+// What is chosen on the command line; 0 or NULL: all.
+struct choice {
+    const char *threads, *format, *isa;
+    uint32_t rows, repeats;
+    bool wall;
+};
+
+// Processor time by default: what another program takes of a shared machine does not count.
+static double seconds(const struct bench *b) {
+    struct timespec t;
+    clock_gettime(b->wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
+    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) / (b->wall ? 1 : b->threads);
 }
 
-static void measure_machine(struct bench *b) {
-    double read[REPEATS], peak[REPEATS];
-    for (int r = 0; r < REPEATS; r++) {
-        uint32_t threads = lf_pool_threads(b->pool);
-        double t = seconds(threads);
-        lf_pool_run(b->pool, READ_TASKS, read_task, &b->probe);
-        read[r] = seconds(threads) - t;
-        t = seconds(threads);
-        lf_pool_run(b->pool, 4 * threads, peak_task, &b->probe);
-        peak[r] = seconds(threads) - t;
-    }
-    double rate = (double)b->probe.bytes / best(read);
-    double flops = 4.0 * lf_pool_threads(b->pool) * PEAK_STEPS * 12 * 16 / best(peak);
-    b->read = rate > b->read ? rate : b->read;
-    b->peak = flops > b->peak ? flops : b->peak;
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static const char *const names[] = {"bf16", "f16", "f32", "fp8", "mxfp4"};
+static double median(double *v, uint32_t n) {
+    qsort(v, n, sizeof *v, ascending);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
 
-static void measure(struct bench *b, enum lf_weight_format format, uint32_t out, uint32_t in,
-                    uint32_t rows) {
-    struct lf_matrix m[MATRICES_MAX];
-    struct lf_linear_job job[MATRICES_MAX];
-    struct lf_matrix one = {.format = format, .out = out, .in = in};
-    size_t bytes = lf_matrix_row_bytes(&one) * out, scales = (size_t)out * (in / 32);
-    if (format == LF_WEIGHT_FP8)
-        scales = (size_t)(out + 31) / 32 * (in / 32);
-    uint32_t n = (uint32_t)(MATRIX_SET_BYTES / bytes);
-    n = n > MATRICES_MAX ? MATRICES_MAX : n;
-    n = rows < 64 ? n : 1;
+static double read_rate(struct bench *b) {
+    double t = seconds(b);
+    size_t bytes = lf_probe_read(b->pool, &b->probe);
+    return (double)bytes / (seconds(b) - t);
+}
+
+static double peak_rate(struct bench *b) {
+    double t = seconds(b);
+    double flops = lf_probe_peak(b->pool, &b->probe);
+    return flops / (seconds(b) - t);
+}
+
+struct result {
+    double rate, flops, of_read, of_peak; // medians: bytes/s, operations/s, fractions
+    double read, peak;
+};
+
+static size_t scale_bytes(const struct lf_matrix *m) {
+    if (m->format == LF_WEIGHT_FP8)
+        return (size_t)(m->out + 31) / 32 * (m->in / 32);
+    return m->format == LF_WEIGHT_MXFP4 ? (size_t)m->out * (m->in / 32) : 0;
+}
+
+// Maps of one shape that fill the set, or as many outputs as half a second allows.
+static uint32_t make_jobs(struct bench *b, struct lf_matrix *m, struct lf_linear_job *job,
+                          enum lf_weight_format format, const uint32_t shape[2], uint32_t rows) {
+    struct lf_matrix one = {.format = format, .out = shape[0], .in = shape[1]};
+    size_t row_bytes = lf_matrix_row_bytes(&one);
+    double most = rows < 64 ? 1e18 : 3e9 * b->threads / rows / shape[1];
+    if (one.out > most)
+        one.out = (uint32_t)most / 96 * 96;
+    if (one.out * row_bytes > SET_BYTES)
+        one.out = (uint32_t)(SET_BYTES / row_bytes) / 96 * 96;
+    uint32_t n = (uint32_t)(SET_BYTES / (row_bytes * one.out));
+    n = rows >= 64 ? 1 : n > JOBS_MAX ? JOBS_MAX : n;
     for (uint32_t i = 0; i < n; i++) {
         m[i] = one;
-        m[i].data = b->weights + i * bytes;
+        m[i].data = b->weights + i * row_bytes * one.out;
         m[i].scale = b->scales;
-        job[i] = (struct lf_linear_job){.w = &m[i], .rows = rows, .x = b->x, .x_stride = in,
-                                        .y = b->y, .y_stride = out, .y_f32 = 1};
+        job[i] = (struct lf_linear_job){.w = &m[i], .rows = rows, .x = b->x, .x_stride = one.in,
+                                        .y = b->y, .y_stride = one.out, .y_f32 = 1};
     }
+    return n;
+}
+
+static struct result measure(struct bench *b, enum lf_weight_format format,
+                             const uint32_t shape[2], uint32_t rows) {
+    static struct lf_matrix m[JOBS_MAX];
+    static struct lf_linear_job job[JOBS_MAX];
+    double v[6][REPEATS_MAX];
+    uint32_t n = make_jobs(b, m, job, format, shape, rows);
+    double bytes = n * (double)(lf_matrix_row_bytes(m) * m->out + scale_bytes(m));
+    double flops = 2.0 * n * m->out * m->in * rows;
     struct lf_linear_args args = {n, job};
-    double times[REPEATS];
-    measure_machine(b);
-    for (int r = 0; r < REPEATS; r++) {
-        double t = seconds(lf_pool_threads(b->pool));
-        b->run(b->pool, &args);
-        times[r] = seconds(lf_pool_threads(b->pool)) - t;
+    b->k.linear(b->pool, &args);
+    for (uint32_t r = 0; r < b->repeats; r++) {
+        double read = read_rate(b), peak = peak_rate(b), t = seconds(b);
+        b->k.linear(b->pool, &args);
+        t = seconds(b) - t;
+        double all[] = {bytes / t, flops / t, bytes / t / read, flops / t / peak, read, peak};
+        for (int i = 0; i < 6; i++)
+            v[i][r] = all[i];
     }
-    double t = best(times);
-    size_t quantized = format == LF_WEIGHT_FP8 || format == LF_WEIGHT_MXFP4 ? scales : 0;
-    double rate = n * (double)(bytes + quantized) / t, flops = 2.0 * n * out * in * rows / t;
-    printf("%-6s %5ux%-5u rows %3u  %6.2f GB/s %5.2f of read  %6.1f GFLOP/s %5.2f of peak\n",
-           names[format], out, in, rows, rate * 1e-9, rate / b->read, flops * 1e-9,
-           flops / b->peak);
+    for (int i = 0; i < 6; i++)
+        v[i][0] = median(v[i], b->repeats);
+    return (struct result){v[0][0], v[1][0], v[2][0], v[3][0], v[4][0], v[5][0]};
+}
+
+// One format and row count over all shapes; false when the target was set and missed.
+static bool measure_shapes(struct bench *b, enum lf_weight_format format, uint32_t rows) {
+    double target = target_of(format, rows), product = 1, least = 1e9;
+    for (uint32_t s = 0; s < SHAPES; s++) {
+        struct result r = measure(b, format, shapes[s], rows);
+        double fraction = rows == 1 ? r.of_read : r.of_peak;
+        printf("%-5s %u threads %3u rows %6ux%-5u %6.2f GB/s %5.2f of the read %7.1f GFLOP/s "
+               "%5.2f of the peak (read %.1f, peak %.1f)\n",
+               names[format], b->threads, rows, shapes[s][1], shapes[s][0], r.rate * 1e-9,
+               r.of_read, r.flops * 1e-9, r.of_peak, r.read * 1e-9, r.peak * 1e-9);
+        fflush(stdout);
+        product *= fraction;
+        least = fraction < least ? fraction : least;
+    }
+    double mean = pow(product, 1.0 / SHAPES);
+    bool met = mean >= target && least >= 0.7 * target;
+    printf("%-5s %u threads %3u rows geometric mean %.2f of the %s, least %.2f, target %.2f: %s\n",
+           names[format], b->threads, rows, mean, rows == 1 ? "read" : "peak", least, target,
+           target == 0 ? "none set" : met ? "pass" : "MISS");
     fflush(stdout);
+    return met || target == 0;
 }
 
-static uint32_t number(const char *text) {
-    return (uint32_t)strtoul(text, NULL, 10);
+static bool allocate(struct bench *b) {
+    b->weights = aligned_alloc(4096, SET_BYTES);
+    b->scales = malloc((size_t)OUT_MAX * (IN_MAX / 32));
+    b->x = malloc((size_t)ROWS_MAX * IN_MAX * 2);
+    b->y = malloc((size_t)ROWS_MAX * OUT_MAX * 4);
+    if (!b->weights || !b->scales || !b->x || !b->y)
+        return false;
+    b->probe = (struct lf_probe){.data = b->weights, .bytes = SET_BYTES};
+    return true;
 }
 
-// linear_bench [threads [format|all [rows]]]
-int main(int argc, char **argv) {
-    static const uint32_t shapes[][2] = {{2304, 5120}, {5120, 2304}, {256, 256}};
-    static const uint32_t rows[] = {1, 2, 4, 8, 64, ROWS_MAX};
-    struct lf_error err = LF_ERROR_INIT;
-    struct bench b = {.run = lf_linear_portable};
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        b.run = lf_linear_avx2;
-#endif
-    uint32_t threads = argc > 1 ? number(argv[1]) : 1;
-    if (threads == 0 || lf_pool_open(&b.pool, threads, LF_LINEAR_SCRATCH_BYTES, &err) != LF_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
+// Weights without NaN codes in any format; rows of x with a normal spread, quantized to QA8.
+static void fill(struct bench *b) {
+    uint64_t state = 1;
+    for (size_t i = 0; i < SET_BYTES / 8; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        uint64_t bits = (state ^ state >> 29) & 0x8F8F8F8F8F8F8F8Fu;
+        ((uint64_t *)(void *)b->weights)[i] = bits | 0x3030303030303030u;
     }
-    size_t bytes = MATRIX_SET_BYTES;
-    b.weights = aligned_alloc(4096, bytes);
-    b.scales = malloc(5120 * 160);
-    b.x = malloc((size_t)ROWS_MAX * 5120 * 2);
-    b.y = malloc((size_t)ROWS_MAX * 5120 * 4);
-    if (!b.weights || !b.scales || !b.x || !b.y)
-        return 1;
-    for (size_t i = 0; i < bytes; i++)
-        b.weights[i] = (uint8_t)((i * 2654435761u >> 13) % 61); // no format's NaN
-    memset(b.scales, 118, 5120 * 160);
-    for (size_t i = 0; i < (size_t)ROWS_MAX * 5120; i++)
-        b.x[i] = (uint16_t)(0x3F00 + (i * 40503u >> 3) % 8 * 16);
-    b.probe = (struct probe){.data = b.weights, .bytes = bytes};
-    measure_machine(&b);
-    printf("%u threads: read %.1f GB/s, peak %.1f GFLOP/s\n", threads, b.read * 1e-9,
-           b.peak * 1e-9);
-    for (uint32_t f = 0; f <= LF_WEIGHT_MXFP4; f++)
-        for (uint32_t s = 0; s < 3; s++)
-            for (uint32_t r = 0; r < 6; r++)
-                if ((argc < 3 || !strcmp(argv[2], "all") || !strcmp(argv[2], names[f])) &&
-                    (argc < 4 || number(argv[3]) == rows[r]))
-                    measure(&b, f, shapes[s][0], shapes[s][1], rows[r]);
-    free(b.weights);
-    free(b.scales);
-    free(b.x);
-    free(b.y);
-    lf_pool_close(b.pool);
-    return 0;
+    memset(b->scales, 118, (size_t)OUT_MAX * (IN_MAX / 32));
+    for (size_t i = 0; i < (size_t)ROWS_MAX * IN_MAX; i++) {
+        double sum = -6.0;
+        for (int k = 0; k < 12; k++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            sum += (double)(state >> 11) * 0x1p-53;
+        }
+        b->x[i] = lf_bf16_from_f32((float)sum);
+    }
+    struct lf_act_quant_args args = {LF_ACT_QA8, ROWS_MAX, IN_MAX, b->x, IN_MAX, b->x, IN_MAX};
+    b->k.act_quant(b->pool, &args);
+}
+
+static bool run_threads(struct bench *b, uint32_t threads, const struct choice *choice) {
+    static const enum lf_weight_format formats[] = {LF_WEIGHT_BF16, LF_WEIGHT_FP8,
+                                                    LF_WEIGHT_MXFP4};
+    struct lf_error err = LF_ERROR_INIT;
+    bool met = true;
+    if (lf_pool_open(&b->pool, threads, LF_LINEAR_SCRATCH_BYTES, &err) != LF_OK) {
+        fprintf(stderr, "linear_bench: %s\n", err.text);
+        return false;
+    }
+    b->threads = threads;
+    fill(b);
+    for (uint32_t f = 0; f < 3; f++)
+        for (uint32_t r = 0; r < COUNTS; r++)
+            if ((!choice->format || !strcmp(choice->format, names[formats[f]])) &&
+                (!choice->rows || choice->rows == row_counts[r]))
+                met &= measure_shapes(b, formats[f], row_counts[r]);
+    lf_pool_close(b->pool);
+    return met;
+}
+
+static uint32_t number(const char *text, uint32_t most) {
+    unsigned long n = strtoul(text, NULL, 10);
+    return n > most ? most : (uint32_t)n;
+}
+
+// linear_bench [threads=1,2] [format=fp8] [rows=4] [isa=avx2] [repeats=5] [clock=wall]
+int main(int argc, char **argv) {
+    struct choice choice = {.threads = "1,2", .isa = "auto", .repeats = 5};
+    struct lf_error err = LF_ERROR_INIT;
+    static struct bench b;
+    for (int i = 1; i < argc; i++) {
+        const char *value = strchr(argv[i], '=');
+        value = value ? value + 1 : "";
+        if (!strncmp(argv[i], "threads=", 8))
+            choice.threads = value;
+        else if (!strncmp(argv[i], "format=", 7))
+            choice.format = value;
+        else if (!strncmp(argv[i], "rows=", 5))
+            choice.rows = number(value, ROWS_MAX);
+        else if (!strncmp(argv[i], "isa=", 4))
+            choice.isa = value;
+        else if (!strncmp(argv[i], "repeats=", 8))
+            choice.repeats = number(value, REPEATS_MAX);
+        else if (!strcmp(argv[i], "clock=wall"))
+            choice.wall = true;
+        else {
+            fprintf(stderr, "linear_bench: %s: expected threads=, format=, rows=, isa=, "
+                            "repeats= or clock=wall\n", argv[i]);
+            return 2;
+        }
+    }
+    enum lf_isa isa;
+    if (lf_isa_parse(&isa, choice.isa, &err) != LF_OK ||
+        lf_kernels_init(&b.k, isa, &err) != LF_OK || !allocate(&b)) {
+        fprintf(stderr, "linear_bench: %s\n", err.text);
+        return 2;
+    }
+    b.repeats = choice.repeats ? choice.repeats : 1;
+    b.wall = choice.wall;
+    bool met = true;
+    printf("set %s\n", lf_isa_name(isa == LF_ISA_AUTO ? lf_isa_best() : isa));
+    for (const char *at = choice.threads; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        uint32_t threads = number(at, THREADS_MAX);
+        met &= run_threads(&b, threads ? threads : 1, &choice);
+    }
+    return met ? 0 : 1;
 }

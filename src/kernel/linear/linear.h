@@ -24,7 +24,7 @@
     "LF_LINEAR_ROWS_BLOCK rows)."
 
 // What a worker needs: lf_pool_open's scratch_bytes must not be less.
-enum { LF_LINEAR_SCRATCH_BYTES = 512 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
+enum { LF_LINEAR_SCRATCH_BYTES = 704 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
 
 struct lf_linear_job {
     const struct lf_matrix *w;

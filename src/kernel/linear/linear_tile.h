@@ -1,91 +1,74 @@
-// Tiles in plain C: decoded weights of a block times rows of x, added to their 16 partials.
+// Tiles: up to 4 rows by 3 outputs of decoded weights, one part of the partials after the other.
 #pragma once
-#include <math.h>
 #include "kernel/linear/linear.h"
-#include "kernel/linear/linear_words.h"
+#include "kernel/linear/linear_panel.h"
 
-enum {
-    TILE_ROWS = 4,
-    TILE_OUTS = 3,
-    GROUP_ROWS = 8, // rows whose x is in word order at a time
-    ROWS_BLOCK = LF_LINEAR_ROWS_BLOCK,
-    OUTS_MANY = 24, // outputs of a task, more than GROUP_ROWS rows
-    OUTS_FEW = 96,
-    W_FLOATS = 96 * 1024,
-    ACC_FLOATS = ROWS_BLOCK * OUTS_MANY * LANES,
-    BLOCKS_KEPT = W_FLOATS / (TILE_OUTS * K_BLOCK),
-};
-
-struct scratch {
-    float w[W_FLOATS]; // decoded weights: [block][outs][K_BLOCK], one block, or one tile
-    float acc[ACC_FLOATS];
-    float x[GROUP_ROWS * K_BLOCK];
-};
-_Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
-_Static_assert(GROUP_ROWS * OUTS_FEW <= ROWS_BLOCK * OUTS_MANY, "partials of few rows");
+enum { TILE_ROWS = 4 };
 
 // A tile's outputs past the matrix repeat the last one.
 struct tile {
-    const float *w; // [TILE_OUTS][K_BLOCK] in word order
-    const float *x; // [rows][K_BLOCK] in word order
+    const float *w; // [part][vector][TILE_OUTS][VEC_LANES] in word order
+    const float *x; // [part][vector][rows][VEC_LANES] in word order
     float *acc;     // row r, output o at r * acc_row + o * LANES
     size_t acc_row;
     uint32_t rows, vectors;
 };
 
-static inline void add_products(const float *w, const float *x, uint32_t vectors, float *acc) {
-    for (uint32_t v = 0; v < vectors; v++)
-        for (uint32_t lane = 0; lane < LANES; lane++)
-            acc[lane] = fmaf(w[v * LANES + lane], x[v * LANES + lane], acc[lane]);
-}
-
-// MXFP4 by the definition: unscaled values, the sum of a word, then the scale.
-static inline void add_words(const float *w, const float *scale, const float *x, uint32_t vectors,
-                             float *acc) {
-    for (uint32_t v = 0; v < vectors; v += 8, w += 8 * LANES, x += 8 * LANES, scale += LANES)
-        for (uint32_t lane = 0; lane < LANES; lane++) {
-            const float *a = w + lane, *b = x + lane;
-            float low = a[0] * b[0], high = a[4 * LANES] * b[4 * LANES];
-            for (uint32_t e = 1; e < 4; e++) {
-                low = fmaf(a[e * LANES], b[e * LANES], low);
-                high = fmaf(a[(4 + e) * LANES], b[(4 + e) * LANES], high);
-            }
-            acc[lane] = fmaf(low + high, scale[lane], acc[lane]);
-        }
-}
-
-static inline void decode_block(const struct lf_matrix *m, uint32_t o, uint32_t k0, float *dst) {
-    struct packed p = packed_block(m, o, k0);
-    uint32_t e = word_elements(m->format);
-    uint32_t steps = word_vectors(m->format, block_elements(m->in, k0)) / e;
-    for (uint32_t step = 0; step < steps; step++)
-        decode_step(m->format, &p, step, dst + step * e * LANES);
-}
-
-// One output by the definition: what has no faster form comes here.
-static inline void plain_output(const struct lf_matrix *m, uint32_t o, uint32_t k0, const float *x,
-                                uint32_t rows, float *acc, size_t acc_row) {
-    float w[K_BLOCK], scale[K_BLOCK / 8];
-    uint32_t vectors = word_vectors(m->format, block_elements(m->in, k0));
-    decode_block(m, o, k0, w);
-    if (m->format == LF_WEIGHT_MXFP4) {
-        struct packed p = packed_block(m, o, k0);
-        word_scales(&p, vectors / 8, scale);
+// Named sums: compilers keep arrays of them in memory.
+#define TILE_OUT(row, act) act(row, 0) act(row, 1) act(row, 2)
+#define TILE_EACH(act)                                                                             \
+    TILE_OUT(0, act)                                                                               \
+    if (rows > 1) {                                                                                \
+        TILE_OUT(1, act)                                                                           \
+    }                                                                                              \
+    if (rows > 2) {                                                                                \
+        TILE_OUT(2, act)                                                                           \
+    }                                                                                              \
+    if (rows > 3) {                                                                                \
+        TILE_OUT(3, act)                                                                           \
     }
-    for (uint32_t r = 0; r < rows; r++, x += K_BLOCK, acc += acc_row)
-        if (m->format == LF_WEIGHT_MXFP4)
-            add_words(w, scale, x, vectors, acc);
-        else
-            add_products(w, x, vectors, acc);
+#define TILE_LOAD(r, o) a##r##o = load_f32(acc + (r) * t->acc_row + (o) * LANES);
+#define TILE_STORE(r, o) store_f32(acc + (r) * t->acc_row + (o) * LANES, a##r##o);
+#define TILE_ROW(r)                                                                                \
+    if (rows > r) {                                                                                \
+        vec_f32 xr = load_f32(x + (r) * VEC_LANES);                                                \
+        vec_fma_to(&a##r##0, w0, xr);                                                              \
+        vec_fma_to(&a##r##1, w1, xr);                                                              \
+        vec_fma_to(&a##r##2, w2, xr);                                                              \
+    }
+
+// rows is a constant where this is inlined.
+INLINE void tile_part(const int rows, const struct tile *t, const float *w, const float *x,
+                      float *acc) {
+    vec_f32 a00, a01, a02, a10, a11, a12, a20, a21, a22, a30, a31, a32;
+    a10 = a11 = a12 = a20 = a21 = a22 = a30 = a31 = a32 = (vec_f32){0};
+    TILE_EACH(TILE_LOAD)
+    const float *end = w + (size_t)t->vectors * TILE_OUTS * VEC_LANES;
+    do {
+        vec_f32 w0 = load_f32(w), w1 = load_f32(w + VEC_LANES), w2 = load_f32(w + 2 * VEC_LANES);
+        TILE_ROW(0)
+        TILE_ROW(1)
+        TILE_ROW(2)
+        TILE_ROW(3)
+        w += TILE_OUTS * VEC_LANES, x += rows * VEC_LANES;
+    } while (w < end);
+    TILE_EACH(TILE_STORE)
 }
 
-// Some rows of a block of x for a few outputs, weights straight from the mapped file.
-struct few {
-    const struct lf_matrix *m;
-    uint32_t o0, outs, k0, rows;
-    uint32_t exponent; // the largest of any row's x, biased; 0: the rows must not be scaled
-    const float *x;    // [rows][K_BLOCK] in word order
-    float *folded;     // the same with scales in it, room for it
-    float *acc;        // row r, output o at r * acc_row + o * LANES
-    size_t acc_row;
-};
+INLINE void tile_rows(const int rows, const struct tile *t) {
+    for (uint32_t p = 0; p < VEC_PARTS; p++)
+        tile_part(rows, t, t->w + p * t->vectors * TILE_OUTS * VEC_LANES,
+                  t->x + p * t->vectors * rows * VEC_LANES, t->acc + p * VEC_LANES);
+}
+
+// acc += the products of all rows and outputs; alone, so that all sums stay in registers.
+static __attribute__((noinline)) void tile_products(const struct tile *t) {
+    if (t->rows == 4)
+        tile_rows(4, t);
+    else if (t->rows == 3)
+        tile_rows(3, t);
+    else if (t->rows == 2)
+        tile_rows(2, t);
+    else
+        tile_rows(1, t);
+}

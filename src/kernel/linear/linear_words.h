@@ -8,7 +8,7 @@
 enum {
     LANES = 16,      // partials
     STEP_BYTES = 64, // 16 words of a packed row
-    K_BLOCK = 512,   // elements decoded together: a multiple of 16 words of every format
+    K_BLOCK = 512,   // elements taken together: a multiple of 16 words of every format
 };
 
 static inline uint32_t word_elements(enum lf_weight_format format) {
@@ -22,12 +22,12 @@ static inline uint32_t word_vectors(enum lf_weight_format format, uint32_t n) {
     return (n + step - 1) / step * e;
 }
 
-// Elements of the block at k0.
-static inline uint32_t block_elements(uint32_t in, uint32_t k0) {
-    return in - k0 < K_BLOCK ? in - k0 : K_BLOCK;
+// Bytes that n elements take; n even.
+static inline size_t packed_bytes(enum lf_weight_format format, size_t n) {
+    return format == LF_WEIGHT_MXFP4 ? n / 2 : n * (4 / word_elements(format));
 }
 
-// A block of a weight row in packed form.
+// A part of a weight row in packed form.
 struct packed {
     const uint8_t *data;
     uint32_t bytes;       // of data, before padding
@@ -35,19 +35,15 @@ struct packed {
     uint32_t scales;
 };
 
-static inline struct packed packed_block(const struct lf_matrix *m, uint32_t o, uint32_t k0) {
-    uint32_t n = block_elements(m->in, k0);
-    size_t row = lf_matrix_row_bytes(m), blocks = m->in / 32;
-    struct packed p = {.data = m->data + o * row + row / m->in * k0, .scales = n / 32};
-    p.bytes = (uint32_t)(row / m->in * n);
-    if (m->format == LF_WEIGHT_MXFP4) {
-        p.data = m->data + o * row + k0 / 2;
-        p.bytes = n / 2;
-    }
-    if (m->scale) {
-        size_t scale_row = m->format == LF_WEIGHT_FP8 ? o / 32 : o;
+// n elements of output o from k0 on.
+static inline struct packed packed_at(const struct lf_matrix *m, uint32_t o, uint32_t k0,
+                                      uint32_t n) {
+    size_t blocks = m->in / 32, scale_row = m->format == LF_WEIGHT_FP8 ? o / 32 : o;
+    struct packed p = {.scales = n / 32};
+    p.data = m->data + packed_bytes(m->format, (size_t)o * m->in + k0);
+    p.bytes = (uint32_t)packed_bytes(m->format, n);
+    if (m->scale)
         p.scale = m->scale + scale_row * blocks + k0 / 32;
-    }
     return p;
 }
 
@@ -102,12 +98,6 @@ static inline void decode_step(enum lf_weight_format format, const struct packed
                 value *= scale_at(p, step * 2 + k / 32);
             dst[e * LANES + lane] = value;
         }
-}
-
-// The scale of each word of a block of MXFP4: [step][16].
-static inline void word_scales(const struct packed *p, uint32_t steps, float *dst) {
-    for (uint32_t i = 0; i < steps * LANES; i++)
-        dst[i] = scale_at(p, i / 4);
 }
 
 // n elements of x in the word order of a weight format, padded with +0.

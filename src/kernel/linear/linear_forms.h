@@ -1,0 +1,338 @@
+// The vector forms of a task: which of them runs, and what it leaves to the definition.
+#pragma once
+#include "kernel/linear/linear_digits.h"
+#include "kernel/linear/linear_plain.h"
+#include "kernel/linear/linear_row.h"
+#include "kernel/linear/linear_tile.h"
+
+enum {
+    GROUP_ROWS = 8,  // rows whose x stays in the first cache
+    TILES_ROWS = 64, // rows between two decodings of the weights
+    TILES_OUTS = 48, // of a task of many rows
+    FEW_OUTS = 96,   // of a task of few rows
+    DIGITS_ROWS = 16,
+    DIGITS_OUTS = 192, // of many rows of MXFP4
+    PANEL_FLOATS = TILES_OUTS * K_BLOCK,
+    ROW_IN_MAX = PANEL_FLOATS,
+    SHARED_FLOATS = 80 * 1024,
+    SHARED_JOBS = 128,
+};
+
+// The x of a job's few rows, made ready once for all of its tasks.
+struct input {
+    const float *at;    // NULL: each task makes its own
+    uint32_t exponent;  // fold_exponent, the greatest of the rows or 0
+    uint32_t no_digits; // bit r: row r has none
+};
+
+struct scratch {
+    union {
+        struct plain plain;
+        struct {
+            float panel[PANEL_FLOATS]; // decoded weights, or one row's x with scales in it
+            float acc[TILES_ROWS * TILES_OUTS * LANES];
+        };
+    };
+    float x[12 * 1024];
+    // Of worker 0, for all.
+    struct input input[SHARED_JOBS];
+    float shared[SHARED_FLOATS];
+};
+_Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
+_Static_assert(GROUP_ROWS * FEW_OUTS <= TILES_ROWS * TILES_OUTS, "sums of few rows");
+_Static_assert(DIGITS_ROWS * DIGITS_OUTS <= TILES_ROWS * TILES_OUTS, "sums of digits");
+
+// How a job's rows run first; what that leaves is done by tiles or by the definition.
+enum form { FORM_ROW, FORM_FEW, FORM_TILES, FORM_DIGITS };
+
+static inline enum form job_form(const struct lf_linear_job *job) {
+    enum lf_weight_format format = job->w->format;
+    if (format == LF_WEIGHT_MXFP4)
+        return FORM_DIGITS;
+    if (job->rows > GROUP_ROWS || (format != LF_WEIGHT_BF16 && format != LF_WEIGHT_FP8))
+        return FORM_TILES;
+    return job->rows == 1 && job->w->in <= ROW_IN_MAX ? FORM_ROW : FORM_FEW;
+}
+
+static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t outs_few) {
+    if (job->rows <= GROUP_ROWS)
+        return outs_few;
+    return job->w->format == LF_WEIGHT_MXFP4 ? DIGITS_OUTS : TILES_OUTS;
+}
+
+// Elements of a block of digits: as many as stay in the first cache.
+static inline uint32_t digit_block(const struct lf_linear_job *job) {
+    uint32_t rows = at_most(job->rows, DIGIT_ROWS);
+    return DIGIT_BLOCK * DIGIT_ROWS / rows / DIGIT_STEP * DIGIT_STEP;
+}
+
+// Digits of rows r0 .. of a group of at most DIGIT_ROWS; returns the rows that have none.
+static uint32_t make_digits(const struct lf_linear_job *job, uint32_t r0, uint32_t k0, uint32_t n,
+                            struct digits *d) {
+    uint32_t none = 0;
+    for (uint32_t r = 0; r < d->rows; r++)
+        if (!digits_store(d, r, row_x(job, r0 + r) + k0,
+                          row_x(job, at_most(r0 + r + DIGIT_ROWS, job->rows - 1)) + k0, n))
+            none |= 1u << r;
+    return none;
+}
+
+// The x of rows r0 .. in groups of TILE_ROWS; each group takes its rows times the padded block.
+static void make_tiles_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t k0,
+                         uint32_t n, float *dst) {
+    enum lf_weight_format format = job->w->format;
+    uint32_t vectors = word_vectors(format, n);
+    for (uint32_t r = 0; r < rows; r++) {
+        uint32_t group = r / TILE_ROWS * TILE_ROWS, in_group = at_most(rows - group, TILE_ROWS);
+        float *to = dst + (size_t)group * vectors * LANES + (r - group) * VEC_LANES;
+        uint32_t soon = at_most(r0 + r + GROUP_ROWS, job->rows - 1);
+        struct places places = {.element = in_group * VEC_LANES};
+        places.part = places.element * vectors;
+        places.step = places.element * word_elements(format);
+        order_x(format, row_x(job, r0 + r) + k0, row_x(job, soon) + k0, n, to, places);
+    }
+}
+
+// The x of a block of few rows, in groups of FEW_ROWS.
+static void make_few_x(const struct lf_linear_job *job, uint32_t k0, uint32_t n, float *dst) {
+    enum lf_weight_format format = job->w->format;
+    uint32_t vectors = word_vectors(format, n);
+    for (uint32_t r = 0; r < job->rows; r++) {
+        uint32_t group = r / FEW_ROWS * FEW_ROWS, in_group = at_most(job->rows - group, FEW_ROWS);
+        const uint16_t *x = row_x(job, r) + k0;
+        struct places places = {.element = in_group * VEC_LANES};
+        places.part = places.element * word_elements(format);
+        places.step = places.part * VEC_PARTS;
+        order_x(format, x, x, n, dst + group * vectors * LANES + (r - group) * VEC_LANES, places);
+    }
+}
+
+// Elements of a block of few rows: x and x with scales in it stay in the first cache.
+static inline uint32_t few_block(const struct lf_linear_job *job, uint32_t k0) {
+    return at_most(job->w->in - k0, job->rows == 1 ? ROW_IN_MAX : FEW_BLOCK);
+}
+
+static float *at_digits(float *base, uint32_t rows, uint32_t n, struct digits *d) {
+    uint32_t steps = (n + DIGIT_STEP - 1) / DIGIT_STEP;
+    *d = digits_at(base, rows, steps);
+    return base + digits_bytes(rows, steps) / sizeof(float);
+}
+
+// Floats that a job's input takes; more than there are when each task must make its own.
+static size_t input_floats(const struct lf_linear_job *job) {
+    uint32_t in = job->w->in;
+    if (job->rows > GROUP_ROWS || job_form(job) == FORM_TILES)
+        return SHARED_FLOATS + 1;
+    if (job->w->format == LF_WEIGHT_MXFP4)
+        return job->rows * (digits_bytes(1, in / DIGIT_STEP + 1) + 64) / sizeof(float) * 2;
+    return job->rows * (size_t)word_vectors(job->w->format, in) * LANES + 4 * LANES * job->rows;
+}
+
+static void make_input(const struct lf_linear_job *job, float *at, struct input *input) {
+    const struct lf_matrix *m = job->w;
+    *input = (struct input){.at = at};
+    if (m->format == LF_WEIGHT_MXFP4) {
+        for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
+            n = at_most(m->in - k0, digit_block(job));
+            for (uint32_t r = 0; r < job->rows; r += DIGIT_ROWS) {
+                struct digits d;
+                at = at_digits(at, at_most(job->rows - r, DIGIT_ROWS), n, &d);
+                input->no_digits |= make_digits(job, r, k0, n, &d) << r;
+            }
+        }
+        return;
+    }
+    for (uint32_t r = 0; r < job->rows; r++) {
+        uint32_t exponent = fold_exponent(row_x(job, r), m->in);
+        bool none = exponent == 0 || (r > 0 && input->exponent == 0);
+        input->exponent = none ? 0 : exponent > input->exponent ? exponent : input->exponent;
+    }
+    for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
+        n = few_block(job, k0);
+        make_few_x(job, k0, n, at + (size_t)job->rows * k0);
+    }
+}
+
+// Whether two jobs read the same bytes the same way.
+static bool same_input(const struct lf_linear_job *a, const struct lf_linear_job *b) {
+    bool same = a->rows == b->rows && a->w->in == b->w->in && a->w->format == b->w->format;
+    for (uint32_t r = 0; same && r < a->rows; r++)
+        same = row_x(a, r) == row_x(b, r);
+    return same;
+}
+
+// The inputs of the first jobs, while there is room; returns how many are filled in.
+static uint32_t make_inputs(const struct lf_linear_args *args, struct scratch *s) {
+    const struct lf_linear_job *job = args->job;
+    uint32_t inputs = at_most(args->n_jobs, SHARED_JOBS);
+    size_t used = 0;
+    for (uint32_t j = 0; j < inputs; j++) {
+        size_t floats = input_floats(&job[j]);
+        if (j > 0 && s->input[j - 1].at && same_input(&job[j - 1], &job[j]))
+            s->input[j] = s->input[j - 1];
+        else if (job[j].rows && floats <= SHARED_FLOATS - used) {
+            make_input(&job[j], s->shared + used, &s->input[j]);
+            used += floats;
+        } else
+            s->input[j] = (struct input){0};
+    }
+    return inputs;
+}
+
+static bool run_row(const struct block *b, const struct input *shared, struct scratch *s) {
+    struct input input = *shared;
+    float sums[FEW_OUTS];
+    if (!input.at)
+        make_input(b->job, s->acc, &input);
+    if (!row_sums(b->job->w, input.at, input.exponent, b->o0, b->outs, s->panel, sums))
+        return false;
+    for (uint32_t o = 0; o < b->outs; o++)
+        store_sum(b->job, 0, b->o0 + o, sums[o]);
+    return true;
+}
+
+// One block of k of outputs that share scales; false where a NaN code was met.
+static bool few_outputs(const struct block *b, uint32_t o0, uint32_t end, uint32_t k0, uint32_t n,
+                        const float *x, struct scratch *s) {
+    const struct lf_matrix *m = b->job->w;
+    bool clean = true, fp8 = m->format == LF_WEIGHT_FP8;
+    struct few f = {.acc_row = b->outs * LANES, .x = x};
+    for (uint32_t r = 0, rows; r < b->rows; r += rows) {
+        rows = at_most(b->rows - r, FEW_ROWS);
+        if (fp8) {
+            struct packed p = packed_at(m, b->o0 + o0, k0, n);
+            fold_scales(p.scale, p.scales, rows, x, s->panel);
+            f.x = s->panel;
+        }
+        for (uint32_t o = o0; o < end; o++) {
+            struct packed p = packed_at(m, b->o0 + o, k0, n);
+            f.ahead = b->o0 + o + 1 < m->out ? lf_matrix_row_bytes(m) : 0;
+            f.acc = s->acc + r * f.acc_row + o * LANES;
+            clean &= few_form_of(m->format, rows)(&p, &f) || !fp8;
+        }
+        x += rows * word_vectors(m->format, n) * LANES;
+        f.x = x;
+    }
+    return clean;
+}
+
+// False where only the tiles give the declared bits.
+static bool run_few(const struct block *b, const struct input *input, struct scratch *s) {
+    const struct lf_matrix *m = b->job->w;
+    bool clean = input->at != NULL;
+    uint32_t together = m->format == LF_WEIGHT_FP8 ? 32 : b->outs;
+    for (uint32_t o = 0; m->format == LF_WEIGHT_FP8 && o < b->outs; o += 32)
+        clean = clean && can_fold(packed_at(m, b->o0 + o, 0, m->in).scale, m->in / 32,
+                                  input->exponent);
+    memset(s->acc, 0, sizeof(float) * b->rows * b->outs * LANES);
+    for (uint32_t k0 = 0, n; clean && k0 < m->in; k0 += n) {
+        n = few_block(b->job, k0);
+        for (uint32_t o = 0; o < b->outs; o += together)
+            clean &= few_outputs(b, o, at_most(b->outs, o + together), k0, n,
+                                 input->at + (size_t)b->rows * k0, s);
+    }
+    if (clean)
+        store_sums(b, s->acc, b->outs * LANES);
+    return clean;
+}
+
+static void run_tile_group(const struct block *b, uint32_t first, uint32_t k0, uint32_t n,
+                           const float *x, struct scratch *s) {
+    const struct lf_matrix *m = b->job->w;
+    uint32_t rows = at_most(b->rows - first, GROUP_ROWS);
+    struct tile t = {.acc_row = ceil_to(b->outs, TILE_OUTS) * LANES};
+    t.vectors = word_vectors(m->format, n);
+    for (uint32_t o = 0; o < b->outs; o += TILE_OUTS) {
+        float *panel = s->panel + (b->rows > GROUP_ROWS ? o * K_BLOCK : 0);
+        if (first == 0)
+            decode_panel(m, b->o0 + o, b->o0 + b->outs, k0, n, panel);
+        t.w = panel;
+        for (uint32_t r = 0; r < rows; r += TILE_ROWS) {
+            t.rows = at_most(rows - r, TILE_ROWS);
+            t.x = x + (size_t)r * t.vectors * LANES;
+            t.acc = s->acc + (first + r) * t.acc_row + o * LANES;
+            tile_products(&t);
+        }
+    }
+}
+
+static void run_tiles(const struct block *whole, struct scratch *s) {
+    const struct lf_matrix *m = whole->job->w;
+    for (uint32_t done = 0; done < whole->rows; done += TILES_ROWS) {
+        struct block b = *whole;
+        b.r0 += done;
+        b.rows = at_most(whole->rows - done, TILES_ROWS);
+        size_t acc_row = ceil_to(b.outs, TILE_OUTS) * LANES;
+        memset(s->acc, 0, sizeof(float) * b.rows * acc_row);
+        for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
+            n = at_most(m->in - k0, K_BLOCK);
+            for (uint32_t r = 0; r < b.rows; r += GROUP_ROWS) {
+                make_tiles_x(b.job, b.r0 + r, at_most(b.rows - r, GROUP_ROWS), k0, n, s->x);
+                run_tile_group(&b, r, k0, n, s->x, s);
+            }
+        }
+        store_sums(&b, s->acc, acc_row);
+    }
+}
+
+// Outputs and rows that have no exact digits, again by the definition.
+static void redo_plain(const struct block *b, uint64_t no_digits, struct scratch *s) {
+    const struct lf_matrix *m = b->job->w;
+    for (uint32_t r = 0; r < b->rows; r++)
+        for (uint32_t o = 0; no_digits >> r & 1 && o < b->outs; o += PLAIN_OUTS)
+            plain_block(&(struct block){b->job, b->o0 + o, at_most(b->outs - o, PLAIN_OUTS),
+                                        b->r0 + r, 1}, &s->plain);
+    for (uint32_t o = b->o0; o < b->o0 + b->outs; o++)
+        if (!bytes_within(m->scale + (size_t)o * (m->in / 32), m->in / 32, FP4_SCALE_LOW,
+                          FP4_SCALE_HIGH))
+            plain_block(&(struct block){b->job, o, 1, b->r0, b->rows}, &s->plain);
+}
+
+static void run_digits(const struct block *whole, const struct input *input, struct scratch *s) {
+    const struct lf_matrix *m = whole->job->w;
+    for (uint32_t done = 0; done < whole->rows; done += DIGITS_ROWS) {
+        struct block b = *whole;
+        b.r0 += done;
+        b.rows = at_most(whole->rows - done, DIGITS_ROWS);
+        uint64_t no_digits = input->no_digits;
+        size_t acc_row = b.outs * LANES;
+        float *shared = (float *)input->at;
+        memset(s->acc, 0, sizeof(float) * b.rows * acc_row);
+        for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
+            n = at_most(m->in - k0, digit_block(b.job));
+            for (uint32_t r = 0; r < b.rows; r += DIGIT_ROWS) {
+                struct digits d;
+                uint32_t rows = at_most(b.rows - r, DIGIT_ROWS);
+                if (shared)
+                    shared = at_digits(shared, rows, n, &d);
+                else {
+                    at_digits(s->x, rows, n, &d);
+                    no_digits |= (uint64_t)make_digits(b.job, b.r0 + r, k0, n, &d) << r;
+                }
+                for (uint32_t o = 0; o < b.outs; o++)
+                    digits_output(&d, m, b.o0 + o, k0, n, s->acc + r * acc_row + o * LANES,
+                                  acc_row);
+            }
+        }
+        store_sums(&b, s->acc, acc_row);
+        redo_plain(&b, no_digits, s);
+    }
+}
+
+static void run_block(const struct block *b, const struct input *input, struct scratch *s) {
+    switch (job_form(b->job)) {
+    case FORM_DIGITS:
+        run_digits(b, input, s);
+        return;
+    case FORM_ROW:
+        if (!run_row(b, input, s))
+            run_tiles(b, s);
+        return;
+    case FORM_FEW:
+        if (!run_few(b, input, s))
+            run_tiles(b, s);
+        return;
+    case FORM_TILES:
+        run_tiles(b, s);
+    }
+}

@@ -1,0 +1,83 @@
+// x in word order, a vector of bf16 words at a time: element e of VEC_LANES words in part[e].
+#pragma once
+#include "kernel/linear/linear_vec.h"
+#include "kernel/linear/linear_words.h"
+
+// The two bf16 of each word.
+INLINE void split_pairs(vec_u32 words, vec_f32 *even, vec_f32 *odd) {
+    *even = (vec_f32)(words << 16);
+    *odd = (vec_f32)(words & 0xFFFF0000u);
+}
+
+// Words 0, 2, 4 ... of a and b, and the others.
+INLINE void split_words(vec_u32 a, vec_u32 b, vec_u32 *even, vec_u32 *odd) {
+    *even = __builtin_shufflevector(a, b, VEC_EVENS);
+    *odd = __builtin_shufflevector(a, b, VEC_ODDS);
+}
+
+// VEC_LANES words of x, elements of a word side by side in memory.
+INLINE void order_part(const int elements, const uint16_t *x, vec_f32 part[8]) {
+    vec_half_u16 half;
+    vec_u32 a[4], b[4];
+    if (elements == 1) {
+        memcpy(&half, x, sizeof half);
+        part[0] = (vec_f32)(__builtin_convertvector(half, vec_u32) << 16);
+        return;
+    }
+    for (int i = 0; i < elements / 2; i++)
+        a[i] = load_words(x + 2 * i * VEC_LANES);
+    if (elements == 4)
+        split_words(a[0], a[1], &b[0], &b[1]);
+    if (elements == 8) {
+        vec_u32 even[2], odd[2];
+        split_words(a[0], a[1], &even[0], &odd[0]);
+        split_words(a[2], a[3], &even[1], &odd[1]);
+        split_words(even[0], even[1], &b[0], &b[2]);
+        split_words(odd[0], odd[1], &b[1], &b[3]);
+    }
+    for (int i = 0; i < elements / 2; i++)
+        split_pairs(elements == 2 ? a[0] : b[i], &part[2 * i], &part[2 * i + 1]);
+}
+
+// Floats from one element, part or step of 16 words to the next.
+struct places {
+    size_t element, part, step;
+};
+
+INLINE void order_step(const int elements, const uint16_t *x, float *dst, struct places to) {
+    for (int p = 0; p < VEC_PARTS; p++) {
+        vec_f32 part[8];
+        order_part(elements, x + p * VEC_LANES * elements, part);
+        for (int e = 0; e < elements; e++)
+            store_f32(dst + p * to.part + e * to.element, part[e]);
+    }
+}
+
+INLINE void order_steps(const int elements, const uint16_t *x, const uint16_t *soon, uint32_t n,
+                        float *dst, struct places to) {
+    uint32_t step = LANES * elements, k = 0;
+    for (; k + step <= n; k += step, dst += to.step) {
+        __builtin_prefetch(soon + k);
+        order_step(elements, x + k, dst, to);
+    }
+    if (k == n)
+        return;
+    uint16_t pad[8 * LANES] = {0};
+    memcpy(pad, x + k, (n - k) * sizeof *x);
+    order_step(elements, pad, dst, to);
+}
+
+// n elements of x, padded with +0; soon is what comes next and is fetched meanwhile.
+static void order_x(enum lf_weight_format format, const uint16_t *x, const uint16_t *soon,
+                    uint32_t n, float *dst, struct places to) {
+    switch (word_elements(format)) {
+    case 1:
+        order_steps(1, x, soon, n, dst, to);
+        break;
+    case 2:
+        order_steps(2, x, soon, n, dst, to);
+        break;
+    default:
+        order_steps(4, x, soon, n, dst, to);
+    }
+}

@@ -1,0 +1,126 @@
+// One row of BF16 or FP8 weights: from the mapped file into the sums, four outputs side by side.
+#pragma once
+#include "kernel/linear/linear_few.h"
+
+enum { ROW_OUTS = 4, ROW_AHEAD = 1024 };
+
+// Four outputs: chains that do not wait for each other, x read once for four.
+struct row_group {
+    const uint8_t *p[ROW_OUTS];
+    size_t row, full; // bytes of a row, of its whole steps
+};
+
+static struct row_group row_group_at(const struct lf_matrix *m, uint32_t o, uint32_t end) {
+    size_t row = lf_matrix_row_bytes(m);
+    struct row_group g = {.row = row, .full = row / STEP_BYTES * STEP_BYTES};
+    for (uint32_t i = 0; i < ROW_OUTS; i++)
+        g.p[i] = m->data + (o + i < end ? o + i : end - 1) * row;
+    return g;
+}
+
+// The last steps when the rows end inside them, padded with +0.
+static void row_group_tail(const struct row_group *g, uint8_t pad[ROW_OUTS][STEP_BYTES]) {
+    memset(pad, 0, ROW_OUTS * STEP_BYTES);
+    for (uint32_t i = 0; i < ROW_OUTS; i++)
+        memcpy(pad[i], g->p[i] + g->full, g->row - g->full);
+}
+
+// Fetches what the group reads soon: its own rows, at their end those of the next group.
+INLINE void row_group_ahead(const struct row_group *g, size_t at) {
+    at += ROW_AHEAD;
+    at += at < g->row ? 0 : (ROW_OUTS - 1) * g->row;
+    for (uint32_t i = 0; i < ROW_OUTS; i++)
+        __builtin_prefetch(g->p[i] + at);
+}
+
+// The products of VEC_LANES words, elements ascending.
+INLINE vec_f32 add_bf16(vec_u32 words, const float *x, vec_f32 sum) {
+    vec_f32 even, odd;
+    split_pairs(words, &even, &odd);
+    sum = vec_fma(even, load_f32(x), sum);
+    return vec_fma(odd, load_f32(x + VEC_LANES), sum);
+}
+
+// x holds 2^120 and the scales.
+INLINE vec_f32 add_fp8(vec_u32 words, const float *x, vec_f32 sum) {
+    vec_f32 part[4];
+    split_e4m3(words, part);
+    sum = vec_fma(part[0], load_f32(x), sum);
+    sum = vec_fma(part[1], load_f32(x + VEC_LANES), sum);
+    sum = vec_fma(part[2], load_f32(x + 2 * VEC_LANES), sum);
+    return vec_fma(part[3], load_f32(x + 3 * VEC_LANES), sum);
+}
+
+// Named sums: compilers keep arrays of them in memory.
+#define ROW_EACH(act) EACH_PART(act, 0) EACH_PART(act, 1) EACH_PART(act, 2) EACH_PART(act, 3)
+#define ROW_ZERO(i, part) vec_f32 sum##i##part = {0};
+#define ROW_ADD(i, part)                                                                           \
+    {                                                                                              \
+        vec_u32 words = load_words(ROW_SOURCE(i) + part * VEC_BYTES);                              \
+        if (fp8) {                                                                                 \
+            seen = vec_max_u8(seen, (vec_u8)words + (vec_u8)words);                                \
+            sum##i##part = add_fp8(words, xs + part * elements * VEC_LANES, sum##i##part);         \
+        } else                                                                                     \
+            sum##i##part = add_bf16(words, xs + part * elements * VEC_LANES, sum##i##part);        \
+    }
+#define ROW_STORE(i, part) store_f32(partial[i] + part * VEC_LANES, sum##i##part);
+
+// Sums of up to 32 outputs; false when an e4m3 NaN was met: they are not to be used then.
+INLINE bool row_outputs(const bool fp8, const struct lf_matrix *m, const float *x, uint32_t o0,
+                        uint32_t outs, float *sums) {
+    const uint32_t elements = fp8 ? 4 : 2;
+    vec_u8 seen = {0};
+    for (uint32_t o = 0; o < outs; o += ROW_OUTS) {
+        struct row_group g = row_group_at(m, o0 + o, o0 + outs);
+        float partial[ROW_OUTS][LANES], four[ROW_OUTS];
+        const float *xs = x;
+        ROW_EACH(ROW_ZERO)
+#define ROW_SOURCE(i) g.p[i] + at
+        for (size_t at = 0; at < g.full; at += STEP_BYTES, xs += elements * LANES) {
+            row_group_ahead(&g, at);
+            ROW_EACH(ROW_ADD)
+        }
+#undef ROW_SOURCE
+#define ROW_SOURCE(i) pad[i]
+        if (g.full < g.row) {
+            uint8_t pad[ROW_OUTS][STEP_BYTES];
+            row_group_tail(&g, pad);
+            ROW_EACH(ROW_ADD)
+        }
+#undef ROW_SOURCE
+        ROW_EACH(ROW_STORE)
+        lf_tree16_four(partial[0], four);
+        memcpy(sums + o, four, sizeof *sums * at_most(outs - o, ROW_OUTS));
+    }
+    return !twice_has_nan(seen);
+}
+
+// Alone, so that all sums stay in registers.
+static __attribute__((noinline)) void row_bf16(const struct lf_matrix *m, const float *x,
+                                               uint32_t o0, uint32_t outs, float *sums) {
+    row_outputs(false, m, x, o0, outs, sums);
+}
+
+static __attribute__((noinline)) bool row_fp8(const struct lf_matrix *m, const float *x,
+                                              uint32_t o0, uint32_t outs, float *sums) {
+    return row_outputs(true, m, x, o0, outs, sums);
+}
+
+// False where only the tiles give the declared bits; x is in word order, folded room for it.
+static bool row_sums(const struct lf_matrix *m, const float *x, uint32_t exponent, uint32_t o0,
+                     uint32_t outs, float *folded, float *sums) {
+    if (m->format == LF_WEIGHT_BF16) {
+        row_bf16(m, x, o0, outs, sums);
+        return true;
+    }
+    uint32_t blocks = m->in / 32;
+    for (uint32_t o = 0; o < outs; o += 32) {
+        const uint8_t *scale = m->scale + (size_t)((o0 + o) / 32) * blocks;
+        if (!can_fold(scale, blocks, exponent))
+            return false;
+        fold_scales(scale, blocks, 1, x, folded);
+        if (!row_fp8(m, folded, o0 + o, at_most(outs - o, 32), sums + o))
+            return false;
+    }
+    return true;
+}
