@@ -190,6 +190,29 @@ static void fill(struct bench *b) {
     b->k.act_quant(b->pool, &args);
 }
 
+static void no_task(void *ctx, uint32_t i, uint32_t worker) {
+    (void)ctx;
+    (void)i;
+    (void)worker;
+}
+
+// What a launch costs that has nothing to do: the least of some, always by the wall clock.
+static void measure_dispatch(struct bench *b) {
+    enum { LAUNCHES = 1000, ROUNDS = 20 };
+    double least = 1e9;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct timespec a, z;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        for (int i = 0; i < LAUNCHES; i++)
+            lf_pool_run(b->pool, 2 * b->threads, no_task, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &z);
+        double ns = 1e9 * (double)(z.tv_sec - a.tv_sec) + (double)(z.tv_nsec - a.tv_nsec);
+        least = ns < least ? ns : least;
+    }
+    printf("%u threads: %.0f ns a launch of %u empty tasks\n", b->threads, least / LAUNCHES,
+           2 * b->threads);
+}
+
 static bool run_threads(struct bench *b, uint32_t threads, const struct choice *choice) {
     static const enum lf_weight_format formats[] = {LF_WEIGHT_BF16, LF_WEIGHT_FP8,
                                                     LF_WEIGHT_MXFP4};
@@ -200,6 +223,7 @@ static bool run_threads(struct bench *b, uint32_t threads, const struct choice *
         return false;
     }
     b->threads = threads;
+    measure_dispatch(b);
     fill(b);
     for (uint32_t f = 0; f < 3; f++)
         for (uint32_t r = 0; r < COUNTS; r++)

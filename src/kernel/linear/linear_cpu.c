@@ -9,18 +9,25 @@
 #include "kernel/linear/linear_forms_plain.h"
 #endif
 
+enum { TASK_ROWS = 128 };
+
 struct launch {
     struct lf_pool *pool;
     const struct lf_linear_args *args;
-    uint32_t outs_few; // outputs of a task of few rows: a multiple of 32, the FP8 block
-    uint32_t inputs;   // jobs whose x is ready in the scratch of worker 0
+    uint32_t share;  // outputs of a task if all threads are to get some
+    uint32_t inputs; // jobs whose x is ready in the scratch of worker 0
 };
 
-static uint32_t job_tasks(const struct launch *launch, const struct lf_linear_job *job) {
-    uint32_t outs = job_outputs(job, launch->outs_few);
-    return job->rows ? (job->w->out + outs - 1) / outs : 0;
+static uint32_t row_tasks(const struct lf_linear_job *job) {
+    return (job->rows + TASK_ROWS - 1) / TASK_ROWS;
 }
 
+static uint32_t job_tasks(const struct launch *launch, const struct lf_linear_job *job) {
+    uint32_t outs = job_outputs(job, launch->share);
+    return row_tasks(job) * ((job->w->out + outs - 1) / outs);
+}
+
+// Tasks of the same outputs follow each other: their weights are near.
 static void run_task(void *ctx, uint32_t i, uint32_t worker) {
     const struct launch *launch = ctx;
     const struct lf_linear_job *job = launch->args->job;
@@ -28,9 +35,17 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
         i -= tasks;
     struct scratch *scratch = lf_pool_scratch(launch->pool, worker, sizeof *scratch);
     struct scratch *shared = lf_pool_scratch(launch->pool, 0, sizeof *scratch);
-    uint32_t outs = job_outputs(job, launch->outs_few), j = (uint32_t)(job - launch->args->job);
-    struct block b = {.job = job, .o0 = i * outs, .rows = job->rows};
+    uint32_t outs = job_outputs(job, launch->share), j = (uint32_t)(job - launch->args->job);
+    struct block b = {.job = job, .o0 = i / row_tasks(job) * outs};
+    b.r0 = i % row_tasks(job) * TASK_ROWS;
+    b.rows = at_most(job->rows - b.r0, TASK_ROWS);
     b.outs = at_most(job->w->out - b.o0, outs);
+#if LF_FAULT == 4 // past the first task, the scale of the block before
+    struct lf_matrix wrong = *job->w;
+    struct lf_linear_job same = *job;
+    wrong.scale -= wrong.scale && b.o0 ? 1 : 0;
+    same.w = &wrong, b.job = &same;
+#endif
     run_block(&b, j < launch->inputs ? &shared->input[j] : &(struct input){0}, scratch);
 }
 
@@ -40,12 +55,11 @@ void LF_KERNEL_NAME(lf_linear)(struct lf_pool *pool, const struct lf_linear_args
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_matrix *m = args->job[j].w;
         LF_ASSERT(m->in > 0 && (!lf_matrix_quantizes_input(m) || m->in % 32 == 0));
-        outputs += args->job[j].rows ? m->out : 0;
+        outputs += (uint64_t)row_tasks(&args->job[j]) * m->out;
     }
     // Four tasks a thread even out what threads get done.
     uint64_t share = outputs / (4 * (uint64_t)lf_pool_threads(pool));
-    launch.outs_few = share >= FEW_OUTS ? FEW_OUTS : ceil_to((uint32_t)share + 1, 32);
-    launch.outs_few = at_most(launch.outs_few, FEW_OUTS);
+    launch.share = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX - 1;
     launch.inputs = make_inputs(args, lf_pool_scratch(pool, 0, sizeof(struct scratch)));
     uint32_t tasks = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++)

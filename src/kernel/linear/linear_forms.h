@@ -54,10 +54,14 @@ static inline enum form job_form(const struct lf_linear_job *job) {
     return job->rows == 1 && job->w->in <= ROW_IN_MAX ? FORM_ROW : FORM_FEW;
 }
 
-static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t outs_few) {
-    if (job->rows <= GROUP_ROWS)
-        return outs_few;
-    return job->w->format == LF_WEIGHT_MXFP4 ? DIGITS_OUTS : TILES_OUTS;
+// Outputs of a task, about share: a multiple of 32, the FP8 block, or of a tile.
+static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t share) {
+    uint32_t unit = 32, most = FEW_OUTS;
+    if (job_form(job) == FORM_TILES && job->rows > GROUP_ROWS)
+        unit = 4 * TILE_OUTS, most = TILES_OUTS;
+    else if (job->rows > GROUP_ROWS)
+        most = DIGITS_OUTS;
+    return share >= most ? most : at_most(ceil_to(share + 1, unit), most);
 }
 
 // Elements of a block of digits: as many as stay in the first cache.
@@ -89,6 +93,12 @@ static void make_tiles_x(const struct lf_linear_job *job, uint32_t r0, uint32_t 
         struct places places = {.element = in_group * VEC_LANES};
         places.part = places.element * vectors;
         places.step = places.element * word_elements(format);
+#if LF_FAULT == 12 // two blocks of x swapped for odd rows
+        if ((r0 + r) % 2 && job->w->in >= 2 * K_BLOCK && k0 < 2 * K_BLOCK) {
+            order_x(format, row_x(job, r0 + r) + (k0 ^ K_BLOCK), row_x(job, soon), n, to, places);
+            continue;
+        }
+#endif
         order_x(format, row_x(job, r0 + r) + k0, row_x(job, soon) + k0, n, to, places);
     }
 }

@@ -2,8 +2,6 @@
 #pragma once
 #include "kernel/linear/linear_plain.h"
 
-enum { FEW_OUTS = PLAIN_OUTS };
-
 // Every task puts its x in order itself.
 struct input {
     char none;
@@ -15,8 +13,9 @@ struct scratch {
 };
 _Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
 
-static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t outs_few) {
-    return job->rows <= 8 ? outs_few : 48;
+static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t share) {
+    (void)job;
+    return share >= PLAIN_OUTS ? PLAIN_OUTS : at_most(ceil_to(share + 1, 32), PLAIN_OUTS);
 }
 
 static inline uint32_t make_inputs(const struct lf_linear_args *args, struct scratch *s) {

@@ -56,6 +56,9 @@ INLINE void order_step(const int elements, const uint16_t *x, float *dst, struct
 INLINE void order_steps(const int elements, const uint16_t *x, const uint16_t *soon, uint32_t n,
                         float *dst, struct places to) {
     uint32_t step = LANES * elements, k = 0;
+#if LF_FAULT == 2 // the last element of x is not put in order
+    n--;
+#endif
     for (; k + step <= n; k += step, dst += to.step) {
         __builtin_prefetch(soon + k);
         order_step(elements, x + k, dst, to);

@@ -37,6 +37,14 @@ static inline const uint16_t *row_x(const struct lf_linear_job *job, uint32_t r)
 
 static inline void store_sum(const struct lf_linear_job *job, uint32_t r, uint32_t o, float sum) {
     size_t at = r * job->y_stride + o;
+#if LF_FAULT == 5 // the total kept in fp16
+    sum = lf_f16_to_f32(lf_f16_from_f32(sum));
+#elif LF_FAULT == 6 // bf16 truncated
+    sum = job->y_f32 ? sum : lf_f32_from_bits(lf_f32_bits(sum) & 0xFFFF0000u);
+#elif LF_FAULT == 8 // a write past the row
+    if (o + 1 == job->w->out)
+        memset((char *)job->y + (at + 1) * (job->y_f32 ? 4 : 2), 0, 2);
+#endif
     if (job->y_f32)
         ((float *)job->y)[at] = lf_f32_settle(sum);
     else
@@ -51,6 +59,17 @@ static inline void store_sums(const struct block *b, const float *acc, size_t ac
             float sums[4];
             if (n == 4)
                 lf_tree16_four(acc + o * LANES, sums);
+#if LF_FAULT == 7 // another tree in launches of more than eight rows
+            for (uint32_t i = 0; i < n && b->job->rows > 8; i++) {
+                const float *p = acc + (o + i) * LANES;
+                sums[i] = 0.0f;
+                for (uint32_t lane = 0; lane < LANES; lane++)
+                    sums[i] += p[lane];
+                store_sum(b->job, b->r0 + r, b->o0 + o + i, sums[i]);
+            }
+            if (b->job->rows > 8)
+                continue;
+#endif
             for (uint32_t i = 0; i < n; i++)
                 store_sum(b->job, b->r0 + r, b->o0 + o + i,
                           n == 4 ? sums[i] : lf_tree16(acc + (o + i) * LANES));
