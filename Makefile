@@ -1,6 +1,6 @@
 # Short names for what Meson and Ninja do; the first two are all that most people need.
 BUILD ?= build
-.PHONY: all run test contract setup setup-test sanitize fuzz bench clean
+.PHONY: all run test contract setup setup-test sanitize fuzz bench bench-kernels clean
 
 all: setup $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -24,6 +24,9 @@ fuzz:
 
 bench: setup-test all
 	@tools/bench $(BENCHES)
+
+bench-kernels: all
+	@$(BUILD)/tests/kernel/linear_bench
 
 setup:
 	@tools/setup run

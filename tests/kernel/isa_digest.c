@@ -445,7 +445,8 @@ int main(void) {
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         lab.k = lab.portable;
         uint64_t want = digest_of(&lab, &entries[i]);
-        for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
+        printf("%s portable %016" PRIx64 "\n", entries[i].name, want);
+        for (enum lf_isa isa = LF_ISA_PORTABLE + 1; isa < LF_ISAS; isa++) {
             if (!lf_isa_present(isa) || lf_kernels_init(&lab.k, isa, &err) != LF_OK)
                 continue;
             uint64_t got = digest_of(&lab, &entries[i]);
