@@ -224,6 +224,12 @@ struct lf_engine_options {
     double decode_share;   // of the time, for running replies while prompts fill, below 1 (L-27)
     uint32_t long_prompts; // prompts of over 32,768 rows that fill at once; 0: 1 (L-29)
     uint32_t max_gap_ms;   // a chunk beside running replies takes at most this; 0: no limit (L-32)
+    // Made-up weights in the release's formats, in memory: of the folder's files only config.json,
+    bool dummy_weights; // tokenizer.json and generation_config.json are read
+    uint64_t dummy_seed;
+    uint64_t dummy_table_rows;   // larger Engram tables are cut to about so many rows; 0: 2^20
+    const uint32_t *dummy_layer; // [n_dummy_layers] of config.json that remain, ascending
+    uint32_t n_dummy_layers;     // 0: all
     const char *cost_folder; // keeps launch times from start to start (D-8); NULL: timed each time
     // Close gives up on a device that keeps the engine longer; the process must then end (F-4).
     double device_wait_s; // 0: 300

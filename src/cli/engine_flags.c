@@ -1,5 +1,23 @@
 #include "cli/engine_flags.h"
 
+enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
+                                     struct lf_engine_flags *flags, struct lf_error *err) {
+    bool layers = flags->layers != LF_FLAG_WORD, rows = flags->table_rows != LF_FLAG_WORD;
+    options->dummy_weights = flags->dummy_seed != LF_FLAG_WORD;
+    if (!options->dummy_weights && (layers || rows))
+        return lf_fail(err, LF_E_USAGE, "--%s needs --dummy-weights",
+                       layers ? "layers" : "engram-rows");
+    if (!options->dummy_weights)
+        return LF_OK;
+    options->dummy_seed = flags->dummy_seed;
+    options->dummy_table_rows = rows ? flags->table_rows : 0;
+    options->n_dummy_layers = layers ? (uint32_t)flags->layers : 0;
+    options->dummy_layer = flags->layer;
+    for (uint32_t i = 0; i < options->n_dummy_layers; i++)
+        flags->layer[i] = i;
+    return LF_OK;
+}
+
 struct lf_engine_options lf_engine_flags_single(const struct lf_engine_flags *flags) {
     return (struct lf_engine_options){.isa = flags->isa, .threads = (uint32_t)flags->threads,
                                       .parallel = 1, .context = flags->context};

@@ -1,13 +1,18 @@
 // The flags that say where and how a model runs, and the memory it may take.
 #pragma once
 #include "cli/flags.h"
+#include "format/topology.h"
 #include "lanefold.h"
 
 struct lf_engine_flags {
     const char *isa, *device;
     uint64_t threads, context;
+    uint64_t dummy_seed, layers, table_rows; // LF_FLAG_WORD: not given
+    uint32_t layer[LF_LAYERS_MAX];           // what layers says, for the options
 };
-#define LF_ENGINE_FLAGS_INIT {.isa = "auto", .device = "auto"}
+#define LF_ENGINE_FLAGS_INIT                                                                       \
+    {.isa = "auto", .device = "auto", .dummy_seed = LF_FLAG_WORD, .layers = LF_FLAG_WORD,          \
+     .table_rows = LF_FLAG_WORD}
 
 // The flag rows of lf_engine_flags, to stand in a command's table.
 #define LF_ENGINE_FLAG_ROWS(f)                                                                     \
@@ -18,7 +23,23 @@ struct lf_engine_flags {
         {.name = "isa", .kind = LF_FLAG_TEXT, .out = &(f).isa,                                     \
          .choices = "auto|portable|avx2", .help = "CPU kernels; the bits do not depend on it"},    \
         {.name = "context", .kind = LF_FLAG_COUNT, .out = &(f).context, .min = 1, .max = 1048576,  \
-         .help = "positions of a request; default: the most that fits, up to the model's"}
+         .help = "positions of a request; default: the most that fits, up to the model's"},        \
+        LF_DUMMY_FLAG_ROWS(f),                                                                     \
+        {.name = "layers", .kind = LF_FLAG_COUNT, .out = &(f).layers, .min = 1,                    \
+         .max = LF_LAYERS_MAX, .help = "of made-up weights only the first so many layers"}
+
+// Weights that are made up: MODEL needs no weight files.
+#define LF_DUMMY_FLAG_ROWS(f)                                                                      \
+    {.name = "dummy-weights", .kind = LF_FLAG_COUNT, .out = &(f).dummy_seed, .min = 0,             \
+     .max = 9007199254740992, .help = "a seed: weights made up in memory from config.json"},       \
+        {.name = "engram-rows", .kind = LF_FLAG_COUNT, .out = &(f).table_rows, .min = 1024,        \
+         .max = 1099511627776,                                                                     \
+         .help = "of made-up Engram tables about so many rows; default 1048576"}
+
+// Fills the options' dummy fields, which borrow from flags.
+LF_CHECKED enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
+                                                struct lf_engine_flags *flags,
+                                                struct lf_error *err);
 
 // One undrafted request at a time without a prompt cache: what run and score need.
 struct lf_engine_options lf_engine_flags_single(const struct lf_engine_flags *flags);

@@ -106,7 +106,7 @@ enum lf_status lf_command_info(int argc, char **argv, struct lf_error *err) {
                        flag, sizeof flag / sizeof *flag);
         return LF_OK;
     }
-    if (lf_session_open(&session, model.n ? model.value[0] : NULL, err) == LF_OK) {
+    if (lf_session_open(&session, model.n ? model.value[0] : NULL, NULL, err) == LF_OK) {
         lf_checkpoint_summary(session.checkpoint, &summary);
         if (json)
             print_json(&session, &summary);

@@ -58,7 +58,7 @@ enum lf_status lf_command_plan(int argc, char **argv, struct lf_error *err) {
     };
     size_t n = sizeof flag / sizeof *flag;
     struct lf_positionals model;
-    struct lf_session session = {0};
+    struct lf_session session = {.text_optional = true};
     LF_TRY(lf_flags_parse(flag, n, argc, argv, &model, 1, err));
     if (f.help) {
         lf_flags_print("plan [MODEL] [options of serve]",
@@ -66,6 +66,7 @@ enum lf_status lf_command_plan(int argc, char **argv, struct lf_error *err) {
         return LF_OK;
     }
     struct lf_engine_options options = lf_serve_engine_options(&f);
+    LF_TRY(lf_engine_flags_dummy(&options, &f.engine, err));
     enum lf_status status =
         lf_session_plan(&session, model.n ? model.value[0] : NULL, &options, err);
     if (status == LF_OK)

@@ -147,6 +147,7 @@ static enum lf_status chat_loop(struct run *r, struct lf_error *err) {
 static enum lf_status run(struct run *r, const char *model, struct lf_error *err) {
     struct lf_reply_text reply = {0};
     struct lf_engine_options options = lf_engine_flags_single(&r->f.engine);
+    LF_TRY(lf_engine_flags_dummy(&options, &r->f.engine, err));
     LF_TRY(lf_engine_open(&r->engine, model, &options, err));
     r->session = lf_engine_session(r->engine);
     const struct lf_sampling *own = &lf_engine_info(r->engine)->sampling;

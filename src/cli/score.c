@@ -111,6 +111,7 @@ enum lf_status lf_command_score(int argc, char **argv, struct lf_error *err) {
     const char *model = given.n > 1 ? given.value[0] : NULL;
     struct lf_engine_options options = lf_engine_flags_single(&f.engine);
     struct lf_target *target = NULL;
+    LF_TRY(lf_engine_flags_dummy(&options, &f.engine, err));
     if (lf_session_plan(&session, model, &options, err) == LF_OK &&
         lf_session_load(&session, options.isa, &target, err) == LF_OK)
         score_file(&session, target, given.value[given.n - 1], f.json, err);

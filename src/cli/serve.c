@@ -147,6 +147,7 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
     };
     LF_TRY(set_names(&o, &f, err));
     struct lf_engine_options options = lf_serve_engine_options(&f);
+    LF_TRY(lf_engine_flags_dummy(&options, &f.engine, err));
     char cache_folder[4096];
     options.cost_folder = find_cache_folder(cache_folder, sizeof cache_folder);
     block_signals(&signals);

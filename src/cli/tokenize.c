@@ -120,7 +120,7 @@ enum lf_status lf_command_tokenize(int argc, char **argv, struct lf_error *err) 
                        sizeof flag / sizeof *flag);
         return LF_OK;
     }
-    if (lf_session_open(&session, model.n ? model.value[0] : NULL, err) != LF_OK)
+    if (lf_session_open(&session, model.n ? model.value[0] : NULL, NULL, err) != LF_OK)
         ;
     else if (chat)
         render(&session, chat, text, err);

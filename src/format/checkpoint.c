@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/sha256.h"
+#include "format/topology_cut.h"
 
 enum { PATH_BYTES = 4096, CONFIG_BYTES_MAX = 1 << 20 };
 
@@ -29,7 +31,42 @@ static enum lf_status read_topology(struct lf_checkpoint *c, struct lf_error *er
     return status;
 }
 
-static enum lf_status open_all(struct lf_checkpoint *c, const char *folder, struct lf_error *err) {
+// Models that differ in what was made up or cut are different models: so are their names.
+static void name_dummy(struct lf_topology *t, const struct lf_dummy *dummy) {
+    struct lf_sha256 sha;
+    uint8_t digest[32];
+    lf_sha256_init(&sha);
+    lf_sha256_add(&sha, t->config_sha256, sizeof t->config_sha256);
+    lf_sha256_add(&sha, &dummy->seed, sizeof dummy->seed);
+    lf_sha256_add(&sha, t->engram_rows, sizeof t->engram_rows);
+    if (dummy->n_layers)
+        lf_sha256_add(&sha, dummy->layer, dummy->n_layers * sizeof *dummy->layer);
+    lf_sha256_finish(&sha, digest);
+    lf_sha256_hex(digest, t->config_sha256);
+}
+
+static enum lf_status open_dummy(struct lf_checkpoint *c, const struct lf_dummy *dummy,
+                                 struct lf_error *err) {
+    if (c->topology.quantization.exl3)
+        return lf_fail(err, LF_E_UNSUPPORTED, "%s: weights can be made up in the release's formats "
+                                              "only, config.json says exl3", c->folder);
+    if (dummy->n_layers)
+        LF_TRY(lf_topology_cut(&c->topology, dummy->layer, dummy->n_layers, err));
+    if (dummy->table_rows)
+        LF_TRY(lf_topology_cut_tables(&c->topology, dummy->table_rows, err));
+    name_dummy(&c->topology, dummy);
+    LF_TRY(lf_inventory_build(&c->inventory, &c->arena, &c->topology, err));
+    return lf_dummy_open(c, dummy->seed, err);
+}
+
+static enum lf_status open_files(struct lf_checkpoint *c, struct lf_error *err) {
+    LF_TRY(lf_folder_check_gguf(c, err));
+    LF_TRY(lf_inventory_build(&c->inventory, &c->arena, &c->topology, err));
+    return lf_shards_open(c, err);
+}
+
+static enum lf_status open_all(struct lf_checkpoint *c, const char *folder,
+                               const struct lf_dummy *dummy, struct lf_error *err) {
     size_t len = strlen(folder);
     while (len > 1 && folder[len - 1] == '/')
         len--;
@@ -37,20 +74,19 @@ static enum lf_status open_all(struct lf_checkpoint *c, const char *folder, stru
     if (!c->folder)
         return lf_fail(err, LF_E_MEM, "out of memory opening %s", folder);
     LF_TRY(read_topology(c, err));
-    LF_TRY(lf_folder_check_gguf(c, err));
-    LF_TRY(lf_inventory_build(&c->inventory, &c->arena, &c->topology, err));
-    LF_TRY(lf_shards_open(c, err));
+    LF_TRY(dummy ? open_dummy(c, dummy, err) : open_files(c, err));
     return lf_checkpoint_check(c, err);
 }
 
 static enum lf_status open_folder(struct lf_checkpoint **out, const char *folder,
-                                  bool tables_only, struct lf_error *err) {
+                                  bool tables_only, const struct lf_dummy *dummy,
+                                  struct lf_error *err) {
     *out = NULL;
     struct lf_checkpoint *c = calloc(1, sizeof *c);
     if (!c)
         return lf_fail(err, LF_E_MEM, "out of memory opening %s", folder);
     c->tables_only = tables_only;
-    enum lf_status status = open_all(c, folder, err);
+    enum lf_status status = open_all(c, folder, dummy, err);
     if (status != LF_OK) {
         lf_checkpoint_close(c);
         return status;
@@ -61,18 +97,24 @@ static enum lf_status open_folder(struct lf_checkpoint **out, const char *folder
 
 enum lf_status lf_checkpoint_open(struct lf_checkpoint **out, const char *folder,
                                   struct lf_error *err) {
-    return open_folder(out, folder, false, err);
+    return open_folder(out, folder, false, NULL, err);
 }
 
 enum lf_status lf_checkpoint_open_tables(struct lf_checkpoint **out, const char *folder,
                                          struct lf_error *err) {
-    return open_folder(out, folder, true, err);
+    return open_folder(out, folder, true, NULL, err);
+}
+
+enum lf_status lf_checkpoint_open_dummy(struct lf_checkpoint **out, const char *folder,
+                                        const struct lf_dummy *dummy, struct lf_error *err) {
+    return open_folder(out, folder, false, dummy, err);
 }
 
 void lf_checkpoint_close(struct lf_checkpoint *checkpoint) {
     if (!checkpoint)
         return;
     lf_shards_close(checkpoint);
+    lf_dummy_close(checkpoint);
     lf_arena_free(&checkpoint->arena);
     free(checkpoint);
 }

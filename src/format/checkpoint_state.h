@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "format/checkpoint.h"
+#include "format/dummy.h"
 #include "format/inventory.h"
 #include "format/safetensors.h"
 #include "format/shard_index.h"
@@ -14,6 +15,16 @@ struct lf_shard {
     bool opened, missing;
     uint64_t placed; // tensors that the index places in it
     uint32_t groups; // bit 1 << lf_want_group for each group with tensors placed in it
+};
+
+// Of a checkpoint without files: its tensors, text model first, and the parts that each has.
+struct lf_dummy_store {
+    uint64_t seed;
+    struct lf_tensor *tensor; // [n]; [0..n_text) are not the drafter's
+    uint64_t n, n_text;
+    uint32_t *part_end; // [n] parts up to and with a tensor
+    uint8_t *data;      // NULL: this checkpoint has files
+    uint64_t bytes;
 };
 
 struct lf_checkpoint {
@@ -28,11 +39,16 @@ struct lf_checkpoint {
     const struct lf_tensor **tensor; // of all opened files, sorted by name
     size_t tensors;
     struct lf_checkpoint_summary summary;
+    struct lf_dummy_store dummy;
 };
 
 // Opens the weight files of the folder and collects their tensors (8.2).
 LF_CHECKED enum lf_status lf_shards_open(struct lf_checkpoint *c, struct lf_error *err);
 void lf_shards_close(struct lf_checkpoint *c);
+// The tensors of the inventory in memory that is set apart; c->topology is cut before.
+LF_CHECKED enum lf_status lf_dummy_open(struct lf_checkpoint *c, uint64_t seed,
+                                        struct lf_error *err);
+void lf_dummy_close(struct lf_checkpoint *c);
 // Refuses a folder whose only weights are GGUF files (1.1 rule 2).
 LF_CHECKED enum lf_status lf_folder_check_gguf(struct lf_checkpoint *c, struct lf_error *err);
 // Holds every tensor against the configuration (1.1 rules 5 and 6, 4.2); fills the summary.

@@ -78,6 +78,22 @@ static int is_prime(uint32_t n) {
     return 1;
 }
 
+// The next prime from *candidate on; the one after it is looked for from *candidate on again.
+static uint32_t next_prime(uint32_t *candidate) {
+    while (!is_prime(*candidate))
+        (*candidate)++;
+    return (*candidate)++;
+}
+
+void lf_engram_layout_rows(uint64_t *rows, const struct lf_topology *topology) {
+    uint32_t candidate = (uint32_t)topology->engram_vocab;
+    for (uint32_t t = 0; t < topology->n_engram; t++) {
+        rows[t] = 0;
+        for (uint32_t c = 0; c < (topology->engram_ngram - 1) * topology->engram_heads; c++)
+            rows[t] += next_prime(&candidate);
+    }
+}
+
 // All tables and orders together take the primes from engram_vocab on in ascending order.
 static enum lf_status fill_primes(struct lf_engram_layout *layout,
                                   const struct lf_topology *topology, struct lf_error *err) {
@@ -85,11 +101,9 @@ static enum lf_status fill_primes(struct lf_engram_layout *layout,
     for (uint32_t t = 0; t < layout->tables; t++) {
         struct lf_engram_columns *table = &layout->table[t];
         for (uint32_t c = 0; c < layout->columns; c++) {
-            while (!is_prime(candidate))
-                candidate++;
-            table->prime[c] = candidate;
+            table->prime[c] = next_prime(&candidate);
             table->offset[c] = table->rows;
-            table->rows += candidate++;
+            table->rows += table->prime[c];
         }
         if (table->rows != topology->engram_rows[t])
             return lf_fail(err, LF_E_VALUE,

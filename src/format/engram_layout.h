@@ -24,4 +24,6 @@ struct lf_engram_layout {
 LF_CHECKED enum lf_status lf_engram_layout_build(struct lf_engram_layout *out,
                                                  const struct lf_topology *topology,
                                                  struct lf_error *err);
+// Rows of each table [n_engram]: what engram_num_embeddings has to be, of checked engram_ fields.
+void lf_engram_layout_rows(uint64_t *rows, const struct lf_topology *topology);
 void lf_engram_layout_free(struct lf_engram_layout *layout);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include "base/log.h"
 #include "base/process.h"
+#include "format/dummy.h"
 #include "lane/warm.h"
 #include "model/model.h"
 
@@ -45,11 +46,14 @@ static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint,
                                  const struct lf_tokenizer *tokenizer,
                                  const struct lf_engine_options *options,
                                  const struct lf_checkpoint_summary *summary) {
+    // Tables that are made up are memory like all weights.
+    bool made_up = lf_checkpoint_is_dummy(checkpoint);
     return (struct lf_plan_ask){
-        .t = lf_checkpoint_topology(checkpoint), .weight_bytes = summary->text_bytes,
-        .table_bytes = summary->table_bytes, .index_bytes = summary->held_bytes,
+        .t = lf_checkpoint_topology(checkpoint),
+        .weight_bytes = summary->text_bytes + (made_up ? summary->table_bytes : 0),
+        .table_bytes = made_up ? 0 : summary->table_bytes, .index_bytes = summary->held_bytes,
         .draft_bytes = summary->draft_bytes,
-        .text_bytes = lf_tokenizer_held_bytes(tokenizer),
+        .text_bytes = tokenizer ? lf_tokenizer_held_bytes(tokenizer) : 0,
         .context = options->context, .slots = options->parallel ? options->parallel : PARALLEL,
         .chunk_rows = options->chunk_rows ? options->chunk_rows
                                           : lf_model_chunk_rows(lf_checkpoint_topology(checkpoint)),
@@ -108,6 +112,12 @@ static void fill_cache(struct lf_memory *memory) {
     plan_with(memory, memory->ask.drafter, memory->ask.context);
 }
 
+// Weights that the system holds for the process: of files, pages it may drop.
+static uint64_t mapped_bytes(const struct lf_memory *memory) {
+    const uint64_t *bytes = memory->plan.bytes;
+    return memory->weights_in_memory ? 0 : bytes[LF_PLAN_WEIGHTS] + bytes[LF_PLAN_DRAFTER];
+}
+
 enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoint *checkpoint,
                               const struct lf_tokenizer *tokenizer,
                               const struct lf_engine_options *options, struct lf_error *err) {
@@ -131,8 +141,8 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoi
     give_way(memory, options, context);
     if (memory->fits && !memory->ask.cache_bytes)
         fill_cache(memory);
-    memory->watch.mapped_bytes =
-        memory->plan.bytes[LF_PLAN_WEIGHTS] + memory->plan.bytes[LF_PLAN_DRAFTER];
+    memory->weights_in_memory = lf_checkpoint_is_dummy(checkpoint);
+    memory->watch.mapped_bytes = mapped_bytes(memory);
     return LF_OK;
 }
 
@@ -164,8 +174,11 @@ void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
                budget->bytes);
     lf_buffer_printf(out, "a position takes %" PRIu64 " bytes of KV, a decode launch %" PRIu64
                           " of the workspace\n", plan->kv_position_bytes, plan->launch_bytes);
-    print_line(out, "on disk: weights and tables",
-               plan->bytes[LF_PLAN_WEIGHTS] + plan->bytes[LF_PLAN_ENGRAM]);
+    if (memory->weights_in_memory)
+        lf_buffer_add_text(out, "weights and tables are made up, in memory\n");
+    else
+        print_line(out, "on disk: weights and tables",
+                   plan->bytes[LF_PLAN_WEIGHTS] + plan->bytes[LF_PLAN_ENGRAM]);
     if (memory->spill_bytes)
         print_line(out, "on disk: the prompt cache at most", memory->spill_bytes);
     if (memory->fits)
@@ -198,8 +211,7 @@ enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target 
     struct lf_model_memory taken;
     struct lf_process_memory process;
     uint64_t lines[LF_PLAN_PARTS];
-    uint64_t planned = memory->plan.need - memory->plan.bytes[LF_PLAN_WEIGHTS] -
-                       memory->plan.bytes[LF_PLAN_DRAFTER];
+    uint64_t planned = memory->plan.need - mapped_bytes(memory);
     bool exceeded = false;
     LF_TRY(lf_target_warm(target, err));
     lf_model_memory_read(target, &taken);
@@ -210,8 +222,9 @@ enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target 
     lf_process_memory_read(&process);
     exceeded = is_exceeded("the process without its files", planned, process.anonymous) || exceeded;
     if (process.anonymous && !exceeded)
-        lf_log(LF_LOG_INFO, "memory: %.3f GiB taken of %.3f planned besides weights",
-               (double)process.anonymous / GIB, (double)planned / GIB);
+        lf_log(LF_LOG_INFO, "memory: %.3f GiB taken of %.3f planned%s",
+               (double)process.anonymous / GIB, (double)planned / GIB,
+               memory->weights_in_memory ? "" : " besides weights");
     return LF_OK;
 }
 

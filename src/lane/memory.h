@@ -19,6 +19,7 @@ struct lf_memory {
     bool parallel_chosen; // as many as fit
     bool drafter_left;   // there is one, but it does not fit (D-14)
     bool fits;
+    bool weights_in_memory; // made up, not mapped from files
     struct lf_budget_watch watch; // for lf_memory_free
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/log.h"
+#include "format/dummy.h"
 #include "lane/spill_dir.h"
 #include "model/model.h"
 
@@ -39,28 +40,50 @@ static enum lf_status find_demo(char *folder, size_t bytes, struct lf_error *err
                    "the demo model is not beside this program: name a MODEL folder");
 }
 
-enum lf_status lf_session_open(struct lf_session *s, const char *model, struct lf_error *err) {
+static enum lf_status open_checkpoint(struct lf_session *s, const struct lf_engine_options *o,
+                                      struct lf_error *err) {
+    if (!o || !o->dummy_weights)
+        return lf_checkpoint_open(&s->checkpoint, s->folder, err);
+    struct lf_dummy dummy = {.seed = o->dummy_seed, .layer = o->dummy_layer,
+                             .n_layers = o->n_dummy_layers,
+                             .table_rows = o->dummy_table_rows ? o->dummy_table_rows
+                                                               : LF_DUMMY_TABLE_ROWS};
+    return lf_checkpoint_open_dummy(&s->checkpoint, s->folder, &dummy, err);
+}
+
+static enum lf_status open_text(struct lf_session *s, struct lf_error *err) {
     char path[4352];
-    if (model)
-        LF_TRY(lf_model_find(s->folder, sizeof s->folder, model, err));
-    else
-        LF_TRY(find_demo(s->folder, sizeof s->folder, err));
-    LF_TRY(lf_checkpoint_open(&s->checkpoint, s->folder, err));
-    s->topology = lf_checkpoint_topology(s->checkpoint);
     snprintf(path, sizeof path, "%s/tokenizer.json", s->folder);
+    if (lf_checkpoint_is_dummy(s->checkpoint) && access(path, F_OK) != 0) {
+        if (s->text_optional)
+            return LF_OK;
+        return lf_fail(err, LF_E_MISSING, "%s is not there: made-up weights need no other files, "
+                                          "but text needs a tokenizer", path);
+    }
     LF_TRY(lf_tokenizer_open(&s->tokenizer, path, err));
     if (lf_tokenizer_size(s->tokenizer) != s->topology->vocab)
         return lf_fail(err, LF_E_FORMAT, "%s has %u ids, config.json vocab_size says %u", path,
                        lf_tokenizer_size(s->tokenizer), s->topology->vocab);
-    LF_TRY(lf_generation_read(&s->generation, s->folder, err));
     return lf_controls_find(&s->controls, s->tokenizer, s->topology->eos_id, s->topology->image_id,
                             err);
+}
+
+enum lf_status lf_session_open(struct lf_session *s, const char *model,
+                               const struct lf_engine_options *options, struct lf_error *err) {
+    if (model)
+        LF_TRY(lf_model_find(s->folder, sizeof s->folder, model, err));
+    else
+        LF_TRY(find_demo(s->folder, sizeof s->folder, err));
+    LF_TRY(open_checkpoint(s, options, err));
+    s->topology = lf_checkpoint_topology(s->checkpoint);
+    LF_TRY(lf_generation_read(&s->generation, s->folder, err));
+    return open_text(s, err);
 }
 
 enum lf_status lf_session_plan(struct lf_session *s, const char *model,
                                const struct lf_engine_options *options, struct lf_error *err) {
     LF_TRY(lf_memory_budget(&s->memory, options, err));
-    LF_TRY(lf_session_open(s, model, err));
+    LF_TRY(lf_session_open(s, model, options, err));
     if (options->spill_dir)
         LF_TRY(lf_spill_dir_check(options->spill_dir, s->folder, err));
     return lf_memory_plan(&s->memory, s->checkpoint, s->tokenizer, options, err);
@@ -79,6 +102,23 @@ static enum lf_status require(const struct lf_memory *memory, struct lf_error *e
     return lf_memory_require(memory, err);
 }
 
+// Made-up weights are written by a pool of their own: the model's comes after them.
+static enum lf_status fill_weights(struct lf_session *s, struct lf_error *err) {
+    struct lf_pool *pool;
+    LF_TRY(lf_pool_open(&pool, s->memory.ask.threads, 1, err));
+    lf_pool_run(pool, lf_dummy_parts(s->checkpoint, s->memory.ask.drafter), lf_dummy_fill,
+                s->checkpoint);
+    lf_pool_close(pool);
+    return LF_OK;
+}
+
+static enum lf_status build_map(struct lf_session *s, struct lf_error *err) {
+    uint32_t classes = s->topology->n_engram ? s->topology->engram_classes : 0;
+    if (s->tokenizer)
+        return lf_token_map_build(&s->map, s->tokenizer, classes, err);
+    return lf_token_map_made_up(&s->map, s->topology->vocab, classes, err);
+}
+
 enum lf_status lf_session_load(struct lf_session *s, const char *isa, struct lf_target **out,
                                struct lf_error *err) {
     const struct lf_plan_ask *ask = &s->memory.ask;
@@ -87,10 +127,11 @@ enum lf_status lf_session_load(struct lf_session *s, const char *isa, struct lf_
                                        .context = ask->context,
                                        .chunk_rows = ask->chunk_rows,
                                        .no_drafts = !ask->drafter};
-    uint32_t classes = s->topology->n_engram ? s->topology->engram_classes : 0;
     LF_TRY(lf_isa_parse(&options.isa, isa ? isa : "auto", err));
     LF_TRY(require(&s->memory, err));
-    LF_TRY(lf_token_map_build(&s->map, s->tokenizer, classes, err));
+    LF_TRY(build_map(s, err));
+    if (lf_checkpoint_is_dummy(s->checkpoint))
+        LF_TRY(fill_weights(s, err));
     return lf_model_open(out, s->checkpoint, &s->map, &options, err);
 }
 

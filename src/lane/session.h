@@ -13,16 +13,18 @@ struct lf_session {
     char folder[4096];
     struct lf_checkpoint *checkpoint;
     const struct lf_topology *topology;
-    struct lf_tokenizer *tokenizer;
+    struct lf_tokenizer *tokenizer; // NULL: none, see text_optional
     struct lf_controls controls;
     struct lf_token_map map;
     struct lf_generation generation;
+    bool text_optional; // set before opening: made-up weights may come without tokenizer.json
     struct lf_memory memory; // once planned
     char fingerprint[20];    // once loaded
 };
 
-// The files alone; model NULL: the demo. A session is closed also when it was not opened whole.
+// model NULL: the demo; options NULL: the defaults. Closed also when it was not opened whole.
 LF_CHECKED enum lf_status lf_session_open(struct lf_session *session, const char *model,
+                                          const struct lf_engine_options *options,
                                           struct lf_error *err);
 // Reads the memory budget first, then opens the files and plans; the plan may not fit.
 LF_CHECKED enum lf_status lf_session_plan(struct lf_session *session, const char *model,

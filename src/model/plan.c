@@ -16,9 +16,9 @@ enum {
 static const struct {
     const char *key, *words;
 } lines[LF_PLAN_PARTS] = {
-    [LF_PLAN_WEIGHTS] = {"weights", "weights, mapped from disk"},
+    [LF_PLAN_WEIGHTS] = {"weights", "weights"},
     [LF_PLAN_ENGRAM] = {"engram_tables", "Engram tables, on disk (not counted)"},
-    [LF_PLAN_DRAFTER] = {"drafter", "drafter, mapped from disk"},
+    [LF_PLAN_DRAFTER] = {"drafter", "drafter"},
     [LF_PLAN_VISION] = {"vision_tower", "image tower (not loaded)"},
     [LF_PLAN_INDEX] = {"tensor_index", "tensor names and places"},
     [LF_PLAN_STATE] = {"slot_state", "slots: bounded state"},

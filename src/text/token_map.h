@@ -14,4 +14,7 @@ struct lf_token_map {
 LF_CHECKED enum lf_status lf_token_map_build(struct lf_token_map *out,
                                              const struct lf_tokenizer *tokenizer,
                                              uint32_t classes_expected, struct lf_error *err);
+// Ids of a model without a tokenizer: id modulo classes (0: one class).
+LF_CHECKED enum lf_status lf_token_map_made_up(struct lf_token_map *out, uint32_t size,
+                                               uint32_t classes, struct lf_error *err);
 void lf_token_map_free(struct lf_token_map *map);

@@ -266,9 +266,37 @@ def check_memory_usage():
     check(b"listening" not in result.stdout and "memory:" not in lines, "before load", result)
 
 
+def check_dummy_weights():
+    release = [f"{root}/tests/data", "--dummy-weights", "3"]
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(f"{demo}/config.json", folder)
+        refused("text without a tokenizer", 1, "tokenizer.json is not there: made-up weights",
+                "run", folder, "-p", "Hi", "--dummy-weights", "3")
+        shutil.copy(f"{demo}/tokenizer.json", folder)
+        asked = ["run", folder, "-p", "Hi", "--temperature", "0", "--max-tokens", "12", "--json"]
+        seeds = [["3"], ["3", "--threads", "1"], ["4"], ["3", "--layers", "3"]]
+        ids = [json.loads(run(*asked, "--dummy-weights", *seed).stdout)["token_ids"]
+               for seed in seeds]
+        check(ids[0] == ids[1], "a seed repeats its weights")
+        check(ids[2] != ids[0] != ids[3], "another seed, fewer layers: another model")
+        refused("no weights at all", 1, "any ..safetensors file", *asked)
+    fixed = ["--context", "1000", "--parallel", "1", "--json"]
+    one, two = (json.loads(run("plan", *release, "--layers", layers, *fixed).stdout)
+                for layers in ("1", "3"))
+    table = 1048576 * 264
+    check(two["lines"]["engram_tables"] == 0 and
+          two["lines"]["weights"] > 2 * 7e9 + one["lines"]["weights"] + table,
+          "the release's layers and a cut table count")
+    refused("layers of real weights", 2, "--layers needs --dummy-weights", "plan", "--layers", "1")
+    refused("too many layers", 2, "of the 40 layers of config.json", "serve", *release, "--layers",
+            "41")
+    refused("a seed", 2, "--dummy-weights x: expected a whole number", "plan", demo,
+            "--dummy-weights", "x")
+
+
 for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_keys,
              check_info, check_plan, check_plan_limits, check_plan_parallel,
-             check_memory_usage):
+             check_memory_usage, check_dummy_weights):
     part()
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)
