@@ -19,6 +19,7 @@
 #include "kernel/index_select/index_select.h"
 #include "kernel/linear/linear.h"
 #include "kernel/logprobs/logprobs.h"
+#include "kernel/ring_store/ring_store.h"
 #include "kernel/rms_norm/rms_norm.h"
 #include "kernel/rope/rope.h"
 #include "kernel/router/router.h"

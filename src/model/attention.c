@@ -1,7 +1,5 @@
 #include "model/v41.h"
 
-#include <string.h>
-
 void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
@@ -20,30 +18,32 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
                                                           .dst = w->dst});
 }
 
+void lf_point_rings(struct lf_v41 *m, uint32_t layer) {
+    for (uint32_t lane = 0; lane < m->info.slots; lane++)
+        m->lane_ring[lane] = m->state[lane].ring[layer];
+}
+
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
 void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     uint32_t bytes = m->shape.window_bytes, kept = m->shape.ring_rows;
+    lf_point_rings(m, layer->id);
 #if LF_FAULT == 1
     kept = m->t->window - 2; // 1: a long chunk leaves fewer keys than a window reads
 #endif
-    for (uint32_t r = 0; r < w->rows_all; r++) {
-        const struct lf_row *row = &w->row_all[r];
-        const struct lf_span *span = &w->span[row->lane];
-        bool has_key = layer->id < m->last_source || row->depth >= layer->id;
-        if (!has_key || row->position + kept < span->pos0 + span->rows)
-            continue;
-        memcpy(m->state[row->lane].ring[layer->id] +
-                   row->position % m->shape.ring_rows * bytes,
-               w->call_keys + (size_t)r * bytes, bytes);
-    }
+    m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+                                 .rows = w->rows_all, .row = w->row_all,
+                                 .depth_min = layer->id < m->last_source ? 0 : layer->id,
+                                 .span = w->span, .kept = kept, .x = w->call_keys,
+                                 .row_bytes = bytes, .ring = m->lane_ring,
+                                 .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
 }
 
 // Points the lane tables at this layer's rings and at its source's pages.
 static void point_lanes(struct lf_v41 *m, const struct lf_layer *layer) {
     const struct lf_topology *t = m->t;
-    for (uint32_t lane = 0; lane < m->info.slots; lane++) {
-        m->lane_ring[lane] = m->state[lane].ring[layer->id];
+    lf_point_rings(m, layer->id);
+    for (uint32_t lane = 0; lane < m->info.slots; lane++)
         for (uint32_t s = 0; layer->ratio && s < t->n_kv_sources; s++)
             if ((int)t->kv_sources[s] == t->kv_source[layer->id]) {
                 m->lane_entry[lane] = m->state[lane].entry[s];
@@ -52,7 +52,6 @@ static void point_lanes(struct lf_v41 *m, const struct lf_layer *layer) {
 #endif
                 m->lane_key[lane] = m->state[lane].key[s];
             }
-    }
 }
 
 void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {

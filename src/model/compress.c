@@ -1,7 +1,5 @@
 #include "model/v41.h"
 
-#include <string.h>
-
 static uint32_t source_of(const struct lf_v41 *m, const struct lf_layer *layer) {
     for (uint32_t s = 0; s < m->t->n_kv_sources; s++)
         if (m->t->kv_sources[s] == layer->id)
@@ -48,15 +46,13 @@ static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32
                                                                 .first = w->pair[0],
                                                                 .second = w->pair[1],
                                                                 .y = w->latent});
-    for (uint32_t r = 0; r < w->rows; r++) {
-        const struct lf_row *row = &w->row[r];
-        const struct lf_span *span = &w->span[row->lane];
-        if (row->position + m->shape.open_rows < span->pos0 + span->rows)
-            continue;
-        memcpy(m->state[row->lane].open[source] +
-                   row->position % m->shape.open_rows * 2 * (size_t)dim,
-               w->raw + (size_t)row->index * 2 * dim, 2 * (size_t)dim * sizeof(float));
-    }
+    for (uint32_t lane = 0; lane < m->info.slots; lane++)
+        m->lane_ring[lane] = (uint8_t *)m->state[lane].open[source];
+    uint32_t bytes = 2 * dim * (uint32_t)sizeof(float), kept = m->shape.open_rows;
+    m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+                                 .rows = w->rows, .row = w->row, .span = w->span, .kept = kept,
+                                 .x = w->raw, .row_bytes = bytes, .ring = m->lane_ring,
+                                 .ring_rows = kept, .ring_pitch = bytes});
 }
 
 static void rotate_pack(struct lf_v41 *m, const struct lf_entries *e, uint16_t *x, uint32_t dim,

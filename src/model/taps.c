@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-// Whether a row is alive at the input of every tapped layer: the cone drops it before some.
-static bool row_tapped(const struct lf_v41 *m, const struct lf_row *row) {
+// The least depth of a row that is alive at the input of every tapped layer.
+static uint32_t tap_depth(const struct lf_v41 *m) {
     uint32_t highest = m->t->draft_taps[m->t->n_draft_taps - 1];
-    return highest <= m->last_source || row->depth >= highest;
+    return highest <= m->last_source ? 0 : highest;
 }
 
 void lf_taps_store(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -23,20 +23,18 @@ void lf_taps_store(struct lf_v41 *m, const struct lf_layer *layer) {
     m->k.stream_mean(m->pool, &(struct lf_stream_mean_args){
                                   .rows = w->rows, .streams = t->streams, .dim = t->hidden,
                                   .x = w->x, .y = w->out});
-    for (uint32_t r = 0; r < w->rows; r++) {
-        const struct lf_row *row = &w->row[r];
-        const struct lf_span *span = &w->span[row->lane];
-        if (!row_tapped(m, row) || row->position + m->shape.ring_rows < span->pos0 + span->rows)
-            continue;
+    uint32_t kept = m->shape.ring_rows;
 #if LF_FAULT == 2
-        if (r && row->position + LF_WINDOW_MAX < span->pos0 + span->rows)
-            continue; // 2: a long chunk leaves the taps of its last rows alone
+    kept = LF_WINDOW_MAX; // 2: a long chunk stores the taps of its last rows alone
 #endif
-        uint16_t *ring = m->state[row->lane].taps;
-        memcpy(ring + row->position % m->shape.ring_rows * m->shape.tap_size +
-                   (size_t)place * t->hidden,
-               w->out + (size_t)r * t->hidden, t->hidden * sizeof *ring);
-    }
+    for (uint32_t lane = 0; lane < m->info.slots; lane++)
+        m->lane_ring[lane] = (uint8_t *)(m->state[lane].taps + (size_t)place * t->hidden);
+    m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+                                 .rows = w->rows, .row = w->row, .depth_min = tap_depth(m),
+                                 .span = w->span, .kept = kept, .x = w->out,
+                                 .row_bytes = t->hidden * (uint32_t)sizeof *w->out,
+                                 .ring = m->lane_ring, .ring_rows = m->shape.ring_rows,
+                                 .ring_pitch = m->shape.tap_size * sizeof *w->out});
 }
 
 void lf_taps_commit(struct lf_v41 *m, uint32_t lane) {
@@ -44,7 +42,7 @@ void lf_taps_commit(struct lf_v41 *m, uint32_t lane) {
     uint32_t rows = span->rows;
     if (!m->weights.draft)
         return;
-    while (rows && row_tapped(m, &m->work.row_all[span->first + rows - 1]))
+    while (rows && m->work.row_all[span->first + rows - 1].depth >= tap_depth(m))
         rows--;
     if (rows)
         m->state[lane].taps_from = span->pos0 + rows;
@@ -86,10 +84,11 @@ static void fill_rows(struct lf_v41 *m, uint32_t n) {
     lf_norm(m, w->in, weights->main_norm, w->in, n, m->t->hidden);
     for (uint32_t b = 0; b < m->t->draft_layers; b++) {
         lf_window_keys(m, &weights->block[b]);
-        for (uint32_t r = 0; r < n; r++)
-            memcpy(m->state[w->row[r].lane].ring[weights->block[b].id] +
-                       w->row[r].position % m->shape.ring_rows * bytes,
-                   w->call_keys + (size_t)r * bytes, bytes);
+        lf_point_rings(m, weights->block[b].id);
+        m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+                                     .rows = n, .row = w->row, .x = w->call_keys,
+                                     .row_bytes = bytes, .ring = m->lane_ring,
+                                     .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
     }
 }
 

@@ -28,7 +28,7 @@ struct lf_v41 {
     struct lf_state *state; // [slots]
     uint64_t saved_bytes;   // all saved states together, each page once
     struct lf_paged *lane_entry, *lane_key; // [slots], of the source at hand
-    uint8_t **lane_ring;    // [slots], of the layer at hand
+    uint8_t **lane_ring;    // [slots], of what is stored or read next
     struct lf_work work;
     uint64_t weights_taken, work_taken; // bytes of the arena
     _Atomic uint64_t kv_pages, kv_pages_used; // of all slots
@@ -74,6 +74,8 @@ void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer); // 8.
 void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7: index sources
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer); // 8.8
 void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer); // 8.9
+// Points lane_ring at the lanes' rings of a layer or draft block.
+void lf_point_rings(struct lf_v41 *m, uint32_t layer);
 // The call's newest keys go to the rings after attention: long chunks read their own (8.3).
 void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer);
 

@@ -322,6 +322,24 @@ static void digest_attention(struct lab *lab) {
     }
 }
 
+static void digest_ring_store(struct lab *lab) {
+    enum { ROWS = 21, RING = 8, BYTES = 99, PITCH = 104 };
+    uint8_t *ring[LANES_USED], *x = bytes(lab, ROWS * BYTES, 0, 256);
+    struct lf_span span[LANES_USED];
+    struct lf_row row[ROWS];
+    for (uint32_t i = 0; i < LANES_USED; i++) {
+        ring[i] = bytes(lab, RING * PITCH, 0, 256);
+        span[i] = (struct lf_span){7 * i, 7, 40 * i + 5};
+    }
+    for (uint32_t r = 0; r < ROWS; r++)
+        row[r] = (struct lf_row){.lane = r / 7, .position = 40 * (r / 7) + 5 + r % 7, .index = r,
+                                 .depth = below(lab, 3)};
+    struct lf_ring_store_args args = {ROWS, row, 1, span, 5, x, BYTES, ring, RING, PITCH};
+    lab->k.ring_store(lab->pool, &args);
+    for (uint32_t i = 0; i < LANES_USED; i++)
+        fold(lab, ring[i], RING * PITCH);
+}
+
 static void digest_router(struct lab *lab) {
     enum { ROWS = 9, EXPERTS = 48, TOP = 6 };
     float *logits = floats(lab, ROWS * EXPERTS, 5, 10), *bias = floats(lab, EXPERTS, -2, 4);
