@@ -4,4 +4,4 @@
 
 typedef enum lf_status lf_command_fn(int argc, char **argv, struct lf_error *err);
 lf_command_fn lf_command_serve, lf_command_run, lf_command_info, lf_command_tokenize,
-    lf_command_score, lf_command_plan, lf_command_bench, lf_command_contract;
+    lf_command_score, lf_command_plan, lf_command_bench, lf_command_contract, lf_command_verify;

@@ -15,6 +15,7 @@ static const struct {
     {"tokenize", lf_command_tokenize, "text to ids and back"},
     {"score", lf_command_score, "log-probability of each token of a text, perplexity"},
     {"contract", lf_command_contract, "every kernel against its contract, planted faults included"},
+    {"verify", lf_command_verify, "a checkpoint's layers against float64, stage by stage"},
     {"bench", lf_command_bench, "measure a running server and compare its replies"},
 };
 

@@ -65,6 +65,7 @@ static void note_ratio(struct lf_call *call, uint32_t operand, uint32_t row, siz
     if (!(limit > 0.0) || error / limit <= outcome->worst || call->trial->gate != LF_GATE_BOUND)
         return;
     outcome->worst = error / limit;
+    outcome->worst_error = error, outcome->worst_limit = limit;
     snprintf(outcome->worst_at, sizeof outcome->worst_at, "%s: %s row %u column %zu",
              lf_trial_place(call->trial, place, sizeof place),
              ((struct lf_launch *)call)->problem->operand[operand].name, row, column);

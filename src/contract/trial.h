@@ -17,6 +17,7 @@ struct lf_entry {
 struct lf_outcome {
     uint32_t asked, failed; // gates
     double worst;           // gate 1: |out - ref| / limit
+    double worst_error, worst_limit; // the two numbers
     char worst_at[160];
     uint64_t differing, compared; // gate 2, in elements
     uint32_t shapes, findings;

@@ -37,7 +37,7 @@ def refused(what, code, pattern, *args, text=""):
 
 
 def check_help():
-    for command in ["serve", "run", "plan", "info", "tokenize", "score"]:
+    for command in ["serve", "run", "plan", "info", "tokenize", "score", "verify"]:
         result = run(command, "--help")
         check(result.returncode == 0 and b"usage: lanefold " + command.encode() in result.stdout,
               command + " --help", result)
@@ -266,6 +266,49 @@ def check_memory_usage():
     check(b"listening" not in result.stdout and "memory:" not in lines, "before load", result)
 
 
+def check_made_checkpoint():
+    maker = os.environ["LF_MAKE_CHECKPOINT"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("config.json", "tokenizer.json"):
+            shutil.copy(f"{demo}/{name}", folder)
+        make = [maker, folder, "11", "3000000"]
+        made = subprocess.run(make, capture_output=True, timeout=120)
+        files = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+        check(made.returncode == 0 and len(files) > 3, "a checkpoint in several files", made)
+        asked = ["run", folder, "-p", "Hi", "--temperature", "0", "--max-tokens", "24", "--json"]
+        mapped, copied, other = (run(*asked, *flags) for flags in
+                                 ([], ["--dummy-weights", "11"], ["--dummy-weights", "12"]))
+        sums = [json.loads(reply.stdout)["token_sha256"] for reply in (mapped, copied, other)]
+        check(sums[0] == sums[1] != sums[2], "files and memory give the same tokens", mapped)
+        again = subprocess.run(make, capture_output=True, timeout=120)
+        check(again.returncode == 1 and b"cannot make model.safetensors.index.json" in again.stderr,
+              "a folder with weights is refused", again)
+    for bad in ([], ["/nowhere", "x"], ["/nowhere", "1", "0"]):
+        check(subprocess.run([maker, *bad], capture_output=True).returncode == 2, "bad use")
+
+
+def check_verify():
+    result = run("verify", demo, "--layers", "5", "--threads", "2")
+    text = result.stdout.decode()
+    check(re.search(r"^layer 5: \d+ stages, 0 over; mapped == copied: 0 differing$", text, re.M),
+          "verify judges a layer", result)
+    last = re.search(r"^SUMMARY 1 layers, \d+ stages, 0 over, (\d+) missing, 0 differing", text,
+                     re.M)
+    check(last and result.returncode == (last[1] != "0"), "verify sums up", result)
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(f"{demo}/config.json", folder)
+        result = run("verify", folder, "--dummy-weights", "2", "--layers", "5,6")
+        text = result.stdout.decode()
+        check("layer 6: " in text and "0 over, " in text.splitlines()[-1],
+              "verify needs no weights and no tokenizer", result)
+        refused("a layer without its source", 2, "layer 6 reads the cache of layer 5", "verify",
+                folder, "--dummy-weights", "2", "--layers", "6")
+    refused("layers out of order", 2, "--layers 3,2: expected ascending", "verify", demo,
+            "--layers", "3,2")
+    refused("a layer past the last", 2, "layer 8: the model has layers 0 to 7", "verify", demo,
+            "--layers", "8")
+
+
 def check_dummy_weights():
     release = [f"{root}/tests/data", "--dummy-weights", "3"]
     with tempfile.TemporaryDirectory() as folder:
@@ -296,7 +339,8 @@ def check_dummy_weights():
 
 for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_keys,
              check_info, check_plan, check_plan_limits, check_plan_parallel,
-             check_memory_usage, check_dummy_weights):
+             check_memory_usage, check_dummy_weights,
+             check_made_checkpoint, check_verify):
     part()
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)

@@ -1,0 +1,280 @@
+#include "contract/verify.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "contract/verify_stage.h"
+
+enum { ROWS = LF_VERIFY_ROWS };
+
+struct verify {
+    struct lf_v41 *m;
+    const struct lf_verify_options *o;
+    struct lf_verify_result *r;
+    struct lf_stages stages;
+    bool wanted[LF_LAYERS_MAX];
+    uint64_t pos0;     // of the four rows
+    uint16_t *after;   // [layers][ROWS] streams after each wanted layer of the four rows
+    uint16_t *before;  // [ROWS] streams before a layer that is run twice
+    size_t row_bytes;  // of the streams of a row
+    uint64_t differing; // of the layer at hand
+    uint32_t n_stages, n_over;
+};
+
+uint32_t lf_verify_prompt_rows(const struct lf_topology *t) {
+    uint32_t ratio = 0;
+    for (uint32_t i = 0; i < t->layers; i++)
+        ratio = t->ratio[i] > ratio ? t->ratio[i] : ratio;
+    uint32_t scoring = ratio * (t->index_topk + 2), rows = t->window + 2;
+    return (scoring > rows ? scoring : rows) + ROWS;
+}
+
+// What sets layers apart: what they cache, choose, look up.
+static uint32_t kind_of(const struct lf_v41 *m, const struct lf_layer *l) {
+    return l->ratio | (uint32_t)l->kv_source << 2 | (uint32_t)l->index_source << 3 |
+           (uint32_t)(l->engram != NULL) << 4 | (uint32_t)(l->id > m->t->candidate_source) << 5 |
+           (uint32_t)(l->id == m->t->candidate_source) << 6;
+}
+
+static enum lf_status choose(struct verify *v, struct lf_error *err) {
+    bool seen[128] = {false};
+    uint32_t layers = v->m->t->layers;
+    for (uint32_t i = 0; i < v->o->n_layers; i++) {
+        if (v->o->layer[i] >= layers)
+            return lf_fail(err, LF_E_USAGE, "layer %u: the model has layers 0 to %u",
+                           v->o->layer[i], layers - 1);
+        v->wanted[v->o->layer[i]] = true;
+    }
+    for (uint32_t i = 0; i < layers && !v->o->n_layers; i++) {
+        uint32_t kind = kind_of(v->m, &v->m->weights.layer[i]);
+        v->wanted[i] = !seen[kind];
+        seen[kind] = true;
+    }
+    return LF_OK;
+}
+
+static void note_unregistered(struct verify *v, const char *kernel) {
+    char *list = v->r->unregistered;
+    size_t len = strlen(list), room = sizeof v->r->unregistered - len;
+    char word[48];
+    snprintf(word, sizeof word, "%s ", kernel);
+    for (const char *at = list; *at; at += strcspn(at, " ") + 1)
+        if (!strncmp(at, word, strlen(word)))
+            return;
+    snprintf(list + len, room, "%s", word);
+}
+
+static void report_stage(struct verify *v, const struct lf_stage *s, uint32_t rows) {
+    const struct lf_outcome *o = &s->outcome;
+    if (!s->judged) {
+        note_unregistered(v, s->kernel);
+        fprintf(v->o->out, "  %-44s %u  no record\n", s->name, rows);
+        v->r->missing++;
+        return;
+    }
+    v->n_stages++;
+    v->n_over += o->failed != 0;
+    if (o->worst > v->r->worst)
+        v->r->worst = o->worst;
+    // Copies, codes and selections have no limit but equality.
+    fprintf(v->o->out, "  %-44s %u  %.4g %.4g %.4f%s\n", s->name, rows, o->worst_error,
+            o->worst_limit, o->worst, o->failed ? "  OVER" : "");
+    if (o->failed)
+        fprintf(v->o->out, "    %s\n", o->text);
+}
+
+static uint32_t calls(const struct verify *v, const char *kernel) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->stages.n; i++)
+        n += !strcmp(v->stages.stage[i].kernel, kernel);
+    return n;
+}
+
+// The calls that a layer of this kind makes at four rows: one that is not seen is missing.
+static void check_calls(struct verify *v, const struct lf_layer *l) {
+    uint32_t source = l->kv_source, pooled = l->kv_source && l->ratio == 2, engram = !!l->engram;
+    uint32_t index = l->index_source, codes = engram && lf_matrix_quantizes_input(&l->engram->wkv);
+    const struct {
+        const char *kernel;
+        uint32_t calls;
+    } expected[] = {
+        {"hc_mix", 2}, {"hc_collapse", 2}, {"hc_expand", 2}, {"attention", 1}, {"router", 1},
+        {"swiglu", 2}, {"expert_join", 1}, {"rms_norm", 4 + 2 * source},
+        {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
+        {"act_quant", 6 + index + codes}, {"linear", 8 + 2 * source + 2 * index + engram},
+        {"compress_pool", pooled}, {"index_score", index}, {"index_select", index},
+        {"engram_gather", engram}, {"engram_gate", engram},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        uint32_t n = calls(v, expected[i].kernel);
+        if (n >= expected[i].calls)
+            continue;
+        fprintf(v->o->out, "  %s: %u of %u calls seen\n", expected[i].kernel, n,
+                expected[i].calls);
+        v->r->missing += expected[i].calls - n;
+    }
+}
+
+static void report(struct verify *v, uint32_t rows) {
+    for (uint32_t i = 0; i < v->stages.n; i++)
+        report_stage(v, &v->stages.stage[i], rows);
+}
+
+static uint64_t words_differ(const void *a, const void *b, size_t bytes) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes; i += 2)
+        n += memcmp((const char *)a + i, (const char *)b + i, 2) != 0;
+    return n;
+}
+
+// The layer again, from the same streams, with weights that were copied to other addresses.
+static enum lf_status run_copied(struct verify *v, struct lf_layer *layer, const float *pre,
+                                 struct lf_error *err) {
+    struct lf_work *w = &v->m->work;
+    struct lf_layer copied;
+    struct lf_arena arena = {0};
+    size_t bytes = ROWS * v->row_bytes, pre_bytes = sizeof *pre * ROWS * v->m->t->streams;
+    float handed[ROWS * LF_STREAMS_MAX];
+    if (lf_layer_copy(&copied, layer, v->m->t, &arena, err) == LF_OK) {
+        memcpy(handed, w->pre, pre_bytes);
+        memcpy(w->x, v->before, bytes);
+        memcpy(w->pre, pre, pre_bytes);
+        lf_forward_layer(v->m, &copied);
+        v->differing += words_differ(w->x, v->after + layer->id * bytes / 2, bytes) +
+                        words_differ(w->pre, handed, pre_bytes);
+    }
+    lf_arena_free(&arena);
+    return err->status;
+}
+
+static enum lf_status run_layer(struct verify *v, uint32_t id, struct lf_error *err) {
+    struct lf_v41 *m = v->m;
+    struct lf_work *w = &m->work;
+    struct lf_layer *layer = &m->weights.layer[id];
+    size_t bytes = ROWS * v->row_bytes;
+    float pre[ROWS * LF_STREAMS_MAX];
+    memcpy(v->before, w->x, bytes);
+    memcpy(pre, w->pre, sizeof *pre * ROWS * m->t->streams);
+    v->n_stages = v->n_over = 0;
+    v->differing = 0;
+    lf_stages_begin(&v->stages, m);
+    lf_forward_layer(m, layer);
+    lf_stages_end(&v->stages);
+    memcpy(v->after + id * bytes / 2, w->x, bytes);
+    check_calls(v, layer);
+    report(v, ROWS);
+    LF_TRY(run_copied(v, layer, pre, err));
+    fprintf(v->o->out, "layer %u: %u stages, %u over; mapped == copied: %" PRIu64 " differing\n",
+            v->o->name ? v->o->name[id] : id, v->n_stages, v->n_over, v->differing);
+    v->r->layers++;
+    v->r->stages += v->n_stages;
+    v->r->over += v->n_over;
+    v->r->differing += v->differing;
+    return LF_OK;
+}
+
+static void begin_rows(struct verify *v, uint64_t pos0, uint32_t rows) {
+    lf_batch_begin(v->m);
+    lf_batch_add(v->m, 0, pos0, v->o->ids + pos0, rows, NULL, 0);
+    lf_batch_end(v->m);
+}
+
+static void end_group(struct verify *v, const char *what, uint32_t rows) {
+    v->n_stages = v->n_over = 0;
+    report(v, rows);
+    fprintf(v->o->out, "%s: %u stages, %u over\n", what, v->n_stages, v->n_over);
+    v->r->stages += v->n_stages;
+    v->r->over += v->n_over;
+}
+
+static enum lf_status run_four(struct verify *v, struct lf_error *err) {
+    struct lf_v41 *m = v->m;
+    begin_rows(v, v->pos0, ROWS);
+    lf_stages_begin(&v->stages, m);
+    lf_stream_start(m);
+    lf_stages_end(&v->stages);
+    end_group(v, "start", ROWS);
+    for (uint32_t l = 0; l < m->t->layers; l++) {
+        if (v->wanted[l])
+            LF_TRY(run_layer(v, l, err));
+        else
+            lf_forward_layer(m, &m->weights.layer[l]);
+    }
+    if (v->wanted[m->t->layers - 1]) {
+        lf_stages_begin(&v->stages, m);
+        lf_head(m);
+        lf_stages_end(&v->stages);
+        end_group(v, "head", ROWS);
+    }
+    return LF_OK;
+}
+
+// A row by itself: its stages where judged is set, and its streams against those among four.
+static void run_one(struct verify *v, uint32_t row, bool judged) {
+    struct lf_v41 *m = v->m;
+    size_t row_words = v->row_bytes / 2;
+    begin_rows(v, v->pos0 + row, 1);
+    lf_stream_start(m);
+    for (uint32_t l = 0; l < m->t->layers; l++) {
+        bool records = judged && v->wanted[l];
+        if (records)
+            lf_stages_begin(&v->stages, m);
+        lf_forward_layer(m, &m->weights.layer[l]);
+        if (records) {
+            char what[48];
+            lf_stages_end(&v->stages);
+            snprintf(what, sizeof what, "layer %u alone", v->o->name ? v->o->name[l] : l);
+            end_group(v, what, 1);
+        }
+        if (v->wanted[l])
+            v->differing += words_differ(m->work.x, v->after + (l * ROWS + row) * row_words,
+                                         v->row_bytes);
+    }
+}
+
+static enum lf_status run_prompt(struct verify *v, struct lf_error *err) {
+    struct lf_target *target = &v->m->target;
+    struct lf_bound end = {.at = v->pos0};
+    for (uint64_t at = 0, n; at < v->pos0; at += n) {
+        n = target->ops->info(target)->chunk_rows_max;
+        n = n > v->pos0 - at ? v->pos0 - at : n;
+        struct lf_chunk chunk = {.rows = (uint32_t)n, .pos0 = at, .tok = v->o->ids + at,
+                                 .plan = &end, .n_plan = 1};
+        LF_TRY(target->ops->prefill(target, &chunk, 1, err));
+    }
+    return LF_OK;
+}
+
+static enum lf_status run_all(struct verify *v, struct lf_error *err) {
+    LF_TRY(choose(v, err));
+    LF_TRY(run_prompt(v, err));
+    LF_TRY(run_four(v, err));
+    v->differing = 0;
+    for (uint32_t row = 0; row < ROWS; row++)
+        run_one(v, row, row == 1);
+    fprintf(v->o->out, "one row == each of four: %" PRIu64 " differing\n", v->differing);
+    v->r->differing += v->differing;
+    return LF_OK;
+}
+
+enum lf_status lf_verify_run(struct lf_target *target, const struct lf_verify_options *options,
+                             struct lf_verify_result *result, struct lf_error *err) {
+    struct verify *v = calloc(1, sizeof *v);
+    *result = (struct lf_verify_result){0};
+    LF_ASSERT(v && options->n_ids > ROWS);
+    v->m = (struct lf_v41 *)target;
+    v->o = options;
+    v->r = result;
+    v->pos0 = options->n_ids - ROWS;
+    v->row_bytes = sizeof(uint16_t) * v->m->t->streams * v->m->t->hidden;
+    v->before = malloc(ROWS * v->row_bytes);
+    v->after = malloc(v->m->t->layers * ROWS * v->row_bytes);
+    if (!v->before || !v->after)
+        lf_fail(err, LF_E_MEM, "out of memory for the streams of %u layers", v->m->t->layers);
+    else
+        run_all(v, err);
+    free(v->before);
+    free(v->after);
+    free(v);
+    return err->status;
+}

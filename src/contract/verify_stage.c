@@ -1,0 +1,229 @@
+#include "contract/verify_stage.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+
+// Kernels are called without a context: the stages that the present calls belong to.
+static struct lf_stages *active;
+
+const char *lf_stage_buffer(const struct lf_v41 *m, const void *data) {
+    const struct lf_work *w = &m->work;
+    const struct {
+        const void *at;
+        const char *words;
+    } buffer[] = {
+        {w->x, "streams"}, {w->post, "mixes"}, {w->in, "sublayer input"},
+        {w->in_q, "quantized input"}, {w->out, "sublayer output"}, {w->latent, "latent"},
+        {w->latent_key, "index key"}, {w->raw, "pair values and gates"}, {w->k, "window key"},
+        {w->qr, "query down"}, {w->qr_q, "quantized query down"}, {w->q, "query"},
+        {w->o, "attention"}, {w->u, "output groups"}, {w->u_q, "quantized output groups"},
+        {w->iq, "index query"}, {w->iw, "index head weights"}, {w->score, "index scores"},
+        {w->selected, "selection"}, {w->route_logits, "router logits"},
+        {w->route_id, "routes"}, {w->gate, "expert gates"}, {w->up, "expert hidden"},
+        {w->down, "expert outputs"}, {w->shared, "shared output"},
+        {w->engram_rows, "engram rows"}, {w->engram_kv, "engram keys and value"},
+        {w->logits, "logits"},
+    };
+    const char *words = "taps";
+    uintptr_t nearest = 0, at = (uintptr_t)data;
+    // Buffers do not overlap: the nearest start at or below is that of the buffer it lies in.
+    for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++) {
+        uintptr_t start = (uintptr_t)buffer[i].at;
+        if (start <= at && start > nearest) {
+            nearest = start;
+            words = buffer[i].words;
+        }
+    }
+    return words;
+}
+
+static struct lf_stage *stage_of(const char *kernel, const void *named) {
+    char name[64];
+    uint32_t before = 1;
+    const char *buffer = lf_stage_buffer(active->m, named);
+    for (uint32_t i = 0; i < active->n; i++) {
+        size_t len = strcspn(active->stage[i].name, "#");
+        snprintf(name, sizeof name, "%s: %s ", kernel, buffer);
+        before += active->stage[i].kernel == kernel && strlen(name) == len &&
+                  !strncmp(active->stage[i].name, name, len);
+    }
+    LF_ASSERT(active->n < LF_STAGES_MAX);
+    struct lf_stage *stage = &active->stage[active->n++];
+    *stage = (struct lf_stage){.kernel = kernel};
+    snprintf(stage->name, sizeof stage->name, "%s: %s #%u", kernel, buffer, before);
+    return stage;
+}
+
+static const struct lf_record *record_of(const char *kernel) {
+    for (uint32_t i = 0; i < active->table.records; i++)
+        if (!strcmp(active->table.record[i]->name, kernel))
+            return active->table.record[i];
+    return NULL;
+}
+
+// A record's launch over a call of the model: its operands are the model's own buffers.
+struct in_place {
+    struct lf_trial trial;
+    struct lf_shape shape;
+    struct lf_problem problem;
+    struct lf_launch launch;
+    struct lf_outcome outcome;
+};
+
+static struct in_place *place_open(const struct lf_record *record, const char *kernel,
+                                   const void *args, size_t bytes) {
+    struct in_place *p = aligned_alloc(64, (sizeof *p / 64 + 1) * 64);
+    LF_ASSERT(p && bytes <= LF_ARGS_BYTES);
+    memset(p, 0, sizeof *p);
+    p->trial = (struct lf_trial){.record = record, .entry = lf_contract_entry(&active->table,
+                                                                              kernel),
+                                 .shape = &p->shape, .outcome = &p->outcome,
+                                 .gate = LF_GATE_BOUND, .isa = LF_ISA_AUTO};
+    p->trial.thread_count[0] = lf_pool_threads(active->m->pool);
+    memcpy(p->shape.args, args, bytes);
+    memcpy(p->launch.call.args, args, bytes);
+    p->problem.trial = &p->trial;
+    p->problem.shape = &p->shape;
+    record->describe(p->shape.args, p->problem.operand);
+    p->launch.problem = &p->problem;
+    p->launch.call.trial = &p->trial;
+    p->launch.call.shape = &p->shape;
+    return p;
+}
+
+static void place_close(struct in_place *p) {
+    free(p->launch.ref);
+    free(p->launch.error);
+    free(p);
+}
+
+// The results among the operands, in their order, become what the call writes.
+static void place_results(struct in_place *p, const struct lf_written *w) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < p->trial.record->operands; i++) {
+        struct lf_operand *o = &p->problem.operand[i];
+        if (o->role != LF_OUT && o->role != LF_INOUT)
+            continue;
+        if (at < w->n && w->columns[at])
+            o->n = w->columns[at];
+        if (!o->n)
+            continue;
+        LF_ASSERT(at < w->n);
+        if (w->pitch[at])
+            o->pitch = w->pitch[at];
+        p->launch.call.data[i] = w->data[at++];
+    }
+    p->launch.call.rows = p->problem.rows = w->rows;
+}
+
+static bool run_judged(const struct lf_record *record, const char *kernel, const void *args,
+                       size_t bytes, lf_any_fn *fn) {
+    const struct lf_entry *entry = lf_contract_entry(&active->table, kernel);
+    struct lf_written written;
+    struct in_place *p = place_open(record, kernel, args, bytes);
+    // Rows and sizes are known before; what is written in place must be read before it changes.
+    lf_written_fill(&written, kernel, args);
+    place_results(p, &written);
+    free(written.gathered);
+    lf_launch_reference(&p->launch);
+    entry->call(fn, active->m->pool, args);
+    lf_written_fill(&written, kernel, args);
+    place_results(p, &written);
+    struct lf_stage *stage = stage_of(kernel, written.named);
+    snprintf(p->shape.name, sizeof p->shape.name, "%s", stage->name);
+    lf_launch_judge(&p->launch);
+    stage->judged = true;
+    stage->outcome = p->outcome;
+    free(written.gathered);
+    place_close(p);
+    return true;
+}
+
+// Additions of a partial and its tree, as the linear contract counts them.
+static double linear_depth(const struct lf_matrix *w) {
+    double words = ceil(ceil((double)lf_matrix_row_bytes(w) / 4) / 16);
+    if (w->format == LF_WEIGHT_MXFP4)
+        return words + 5;
+    return words * (w->format == LF_WEIGHT_F32 ? 1 : w->format == LF_WEIGHT_FP8 ? 4 : 2) + 4;
+}
+
+static void judge_product(struct lf_stage *stage, const struct lf_linear_job *job, uint32_t row,
+                          uint32_t column, double ref, double magnitude) {
+    size_t at = (size_t)row * job->y_stride + column;
+    double out = job->y_f32 ? (double)((const float *)job->y)[at]
+                            : (double)lf_bf16_to_f32(((const uint16_t *)job->y)[at]);
+    double error = lf_check_gamma(linear_depth(job->w)) * magnitude;
+    double limit = error + (job->y_f32 ? 0.0 : lf_check_half_bf16(fabs(ref) + error));
+    struct lf_outcome *o = &stage->outcome;
+    if (!(fabs(out - ref) <= limit) && !o->failed) {
+        o->failed = LF_GATE_BOUND;
+        snprintf(o->text, sizeof o->text, "%s row %u column %u: got %.9g, float64 says %.17g, "
+                 "allowed %.3g off", stage->name, row, column, out, ref, limit);
+    }
+    if (limit > 0.0 && fabs(out - ref) / limit > o->worst) {
+        o->worst = fabs(out - ref) / limit;
+        o->worst_error = fabs(out - ref), o->worst_limit = limit;
+    }
+}
+
+// Jobs point to jobs and weights, so its launch is judged from the sums of the reference itself.
+static void run_linear(const struct lf_linear_args *args) {
+    size_t n = 1;
+    for (uint32_t j = 0; j < args->n_jobs; j++)
+        n += (size_t)args->job[j].rows * args->job[j].w->out;
+    double *ref = calloc(2 * n, sizeof *ref), *at = ref;
+    LF_ASSERT(ref);
+    lf_linear_f64_sums(args, ref, ref + n);
+    active->plain.linear(active->m->pool, args);
+    struct lf_stage *stage = stage_of("linear", args->job[0].y);
+    for (uint32_t j = 0; j < args->n_jobs; j++)
+        for (uint32_t r = 0; r < args->job[j].rows; r++)
+            for (uint32_t c = 0; c < args->job[j].w->out; c++, at++)
+                judge_product(stage, &args->job[j], r, c, *at, at[n]);
+    stage->judged = true;
+    free(ref);
+}
+
+static void run_kernel(const char *kernel, const void *args, size_t bytes, lf_any_fn *fn) {
+    const struct lf_record *record = record_of(kernel);
+    struct lf_written written;
+    if (!strcmp(kernel, "linear")) {
+        run_linear(args);
+        return;
+    }
+    if (record) {
+        run_judged(record, kernel, args, bytes, fn);
+        return;
+    }
+    lf_contract_entry(&active->table, kernel)->call(fn, active->m->pool, args);
+    lf_written_fill(&written, kernel, args);
+    (void)stage_of(kernel, written.named);
+    free(written.gathered);
+}
+
+#define LF_KERNEL(name)                                                                            \
+    static void judge_##name(struct lf_pool *pool, const struct lf_##name##_args *args) {          \
+        (void)pool;                                                                                \
+        run_kernel(#name, args, sizeof *args, (lf_any_fn *)active->plain.name);                    \
+    }
+#include "kernel/registry.def"
+#undef LF_KERNEL
+
+void lf_stages_begin(struct lf_stages *stages, struct lf_v41 *m) {
+    stages->m = m;
+    stages->plain = m->k;
+    stages->n = 0;
+    lf_contract_table_fill(&stages->table, stages->entry);
+    active = stages;
+#define LF_KERNEL(name) m->k.name = judge_##name;
+#include "kernel/registry.def"
+#undef LF_KERNEL
+}
+
+void lf_stages_end(struct lf_stages *stages) {
+    stages->m->k = stages->plain;
+    active = NULL;
+}

@@ -1,0 +1,91 @@
+#include <stdlib.h>
+#include <string.h>
+#include "contract/verify_stage.h"
+
+static void add(struct lf_written *out, void *data) {
+    LF_ASSERT(out->n < LF_STAGE_OUTPUTS);
+    out->data[out->n++] = data;
+}
+
+static void one(struct lf_written *out, uint32_t rows, void *data) {
+    out->rows = rows;
+    add(out, data);
+}
+
+static void embed(struct lf_written *out, const struct lf_embed_args *a) {
+    one(out, a->rows, a->streams_out);
+    out->columns[0] = (size_t)a->streams * a->table->in;
+}
+
+// A record's packed rows are one operand: those of a call lie wherever their pages are.
+static void cache_pack(struct lf_written *out, const struct lf_cache_pack_args *a) {
+    uint32_t bytes = a->format == LF_CACHE_QA8    ? lf_qa8_row_bytes(a->dim)
+                     : a->format == LF_CACHE_QF4S ? lf_qf4s_row_bytes(a->dim)
+                                                  : lf_qf4e_row_bytes(a->dim);
+    out->gathered = malloc((size_t)a->rows * bytes + 1);
+    LF_ASSERT(out->gathered);
+    for (uint32_t r = 0; r < a->rows; r++)
+        memcpy(out->gathered + (size_t)r * bytes, a->dst[r], bytes);
+    one(out, a->rows, out->gathered);
+    out->pitch[0] = bytes;
+    out->named = a->x;
+}
+
+static void hc_mix(struct lf_written *out, const struct lf_hc_mix_args *a) {
+    one(out, a->rows, a->pre);
+    add(out, a->post);
+    add(out, a->comb);
+    out->named = a->post;
+}
+
+static void index_score(struct lf_written *out, const struct lf_index_score_args *a) {
+    one(out, a->rows, a->score);
+    for (uint32_t r = 0; r < a->rows; r++)
+        if (a->visible[r] > out->columns[0])
+            out->columns[0] = a->visible[r];
+    out->pitch[0] = a->score_stride;
+}
+
+static void index_select(struct lf_written *out, const struct lf_index_select_args *a) {
+    out->rows = a->rows;
+    if (a->mode == LF_CANDIDATES_PUBLISH) {
+        add(out, a->blocks);
+        add(out, a->n_blocks);
+    }
+    add(out, a->selected);
+    add(out, a->n_selected);
+    out->named = a->selected;
+}
+
+static void router(struct lf_written *out, const struct lf_router_args *a) {
+    one(out, a->rows, a->id);
+    add(out, a->weight);
+}
+
+#define CASE(name_) if (!strcmp(kernel, #name_))
+#define ARGS(name_) ((const struct lf_##name_##_args *)args)
+
+void lf_written_fill(struct lf_written *out, const char *kernel, const void *args) {
+    *out = (struct lf_written){0};
+    CASE(embed) embed(out, args);
+    CASE(cache_pack) cache_pack(out, args);
+    CASE(hc_mix) hc_mix(out, args);
+    CASE(index_score) index_score(out, args);
+    CASE(index_select) index_select(out, args);
+    CASE(router) router(out, args);
+    CASE(rms_norm) one(out, ARGS(rms_norm)->rows, ARGS(rms_norm)->y);
+    CASE(act_quant) one(out, ARGS(act_quant)->rows, ARGS(act_quant)->y);
+    CASE(rope) one(out, ARGS(rope)->rows, ARGS(rope)->x);
+    CASE(hc_collapse) one(out, ARGS(hc_collapse)->rows, ARGS(hc_collapse)->y);
+    CASE(hc_expand) one(out, ARGS(hc_expand)->rows, ARGS(hc_expand)->x);
+    CASE(stream_mean) one(out, ARGS(stream_mean)->rows, ARGS(stream_mean)->y);
+    CASE(compress_pool) one(out, ARGS(compress_pool)->entries, ARGS(compress_pool)->y);
+    CASE(attention) one(out, ARGS(attention)->rows, ARGS(attention)->o);
+    CASE(swiglu) one(out, ARGS(swiglu)->rows, ARGS(swiglu)->y);
+    CASE(expert_join) one(out, ARGS(expert_join)->rows, ARGS(expert_join)->y);
+    CASE(engram_gather) one(out, ARGS(engram_gather)->rows, ARGS(engram_gather)->y);
+    CASE(engram_gate) one(out, ARGS(engram_gate)->rows, ARGS(engram_gate)->x);
+    CASE(linear) out->named = ARGS(linear)->job[0].y;
+    if (!out->named && out->n)
+        out->named = out->data[0];
+}
