@@ -1,0 +1,220 @@
+// What the gates know of linear.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/number.h"
+#include "base/quant.h"
+#include "contract/record.h"
+#include "kernel/linear/linear.h"
+#include "kernel/table.h"
+
+enum { X, W, SCALE, Y, Y_F32, OPERANDS };
+enum { OUT_MOST = 40, VECTORS = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
+
+// One map and its only job; the launch's arguments come first.
+struct map {
+    struct lf_linear_args args;
+    struct lf_linear_job job;
+    struct lf_matrix w;
+};
+_Static_assert(sizeof(struct map) <= LF_ARGS_BYTES, "a shape of linear");
+
+static size_t scale_bytes(const struct lf_matrix *m) {
+    if (m->format == LF_WEIGHT_FP8)
+        return (size_t)((m->out + 31) / 32) * (m->in / 32);
+    return m->format == LF_WEIGHT_MXFP4 ? (size_t)m->out * (m->in / 32) : 0;
+}
+
+// Outputs do not see each other: a few more than a task are enough.
+static void add(struct lf_shapes *shapes, const char *model, uint32_t rows,
+                enum lf_weight_format format, uint32_t out, uint32_t in, int y_f32) {
+    static const char *const names[LF_WEIGHT_FORMATS] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
+    struct map map = {.job = {.x_stride = in, .y_f32 = y_f32}, .w = {.format = format, .in = in}};
+    map.w.out = out < OUT_MOST ? out : OUT_MOST;
+    map.job.y_stride = map.w.out;
+    if (out && in)
+        lf_shapes_add(shapes, rows, &map, sizeof map, "%s %s %ux%u%s", model, names[format],
+                      map.w.out, in, y_f32 ? " f32" : "")
+            ->work = 8 * (uint64_t)map.w.out * in;
+}
+
+static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
+    const struct lf_topology *t = served->t;
+    const char *name = served->name;
+    uint32_t chunk = served->chunk_rows, launch = served->launch_rows;
+    add(shapes, name, chunk, LF_WEIGHT_FP8, t->q_lora, t->hidden, 0);
+    add(shapes, name, chunk, LF_WEIGHT_FP8, t->heads * t->head_dim, t->q_lora, 0);
+    add(shapes, name, chunk, LF_WEIGHT_FP8, t->hidden, t->o_groups * t->o_lora, 0);
+    add(shapes, name, chunk, LF_WEIGHT_FP8, t->hidden, t->expert_dim, 0);
+    add(shapes, name, chunk, LF_WEIGHT_MXFP4, t->expert_dim, t->hidden, 0);
+    add(shapes, name, chunk, LF_WEIGHT_MXFP4, t->hidden, t->expert_dim, 0);
+    add(shapes, name, chunk, LF_WEIGHT_BF16, t->experts, t->hidden, 1);
+    add(shapes, name, launch, LF_WEIGHT_BF16, t->vocab, t->hidden, 1);
+}
+
+static void ragged(struct lf_shapes *shapes) {
+    struct map gaps = {.job = {.x_stride = 107, .y_stride = 45, .y_f32 = 1},
+                       .w = {.format = LF_WEIGHT_BF16, .out = 37, .in = 99}};
+    add(shapes, "ragged", 64, LF_WEIGHT_FP8, 97, 1184, 1);
+    add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 97, 1184, 1);
+    add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 33, 12320, 0);
+    add(shapes, "ragged", 64, LF_WEIGHT_F16, 50, 544, 1);
+    add(shapes, "ragged", 64, LF_WEIGHT_F32, 50, 160, 1);
+    add(shapes, "ragged", 64, LF_WEIGHT_BF16, 7, 33, 0);
+    lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 with gaps");
+}
+
+// QA8 values where the map reads them.
+static void fill_x(const struct lf_fill *fill, void *data, size_t n) {
+    const struct map *map = fill->args;
+    uint16_t *x = data;
+    lf_check_fill_bf16(fill->rng, fill->style, 1.0f, x, n);
+    for (size_t k = 0; lf_matrix_quantizes_input(&map->w) && k < n; k += LF_QA8_GROUP) {
+        uint8_t codes[LF_QA8_GROUP], scale = lf_qa8_group(x + k, codes);
+        for (size_t i = 0; i < LF_QA8_GROUP; i++)
+            x[k + i] = lf_bf16_from_f32(ldexpf(lf_e4m3_to_f32(codes[i]), scale - 127));
+    }
+}
+
+static void fill_plain(const struct lf_fill *fill, enum lf_weight_format format, uint8_t *data,
+                       size_t n) {
+    size_t each = format == LF_WEIGHT_F32 ? 4 : 2;
+    enum lf_check_style style = fill->style == LF_STYLE_CANCELLING ? LF_STYLE_NORMAL : fill->style;
+    for (size_t i = 0; i < n; i += each) {
+        float v;
+        lf_check_fill_f32(fill->rng, style, 0.05f, &v, 1);
+        v = format == LF_WEIGHT_F16 ? fmaxf(-65504.0f, fminf(v, 65504.0f)) : v;
+        uint16_t half = format == LF_WEIGHT_F16 ? lf_f16_from_f32(v) : lf_bf16_from_f32(v);
+        memcpy(data + i, each == 4 ? (void *)&v : (void *)&half, each);
+    }
+}
+
+// All codes but NaN.
+static void fill_w(const struct lf_fill *fill, void *data, size_t n) {
+    const struct lf_matrix *m = &((const struct map *)fill->args)->w;
+    uint8_t *codes = data;
+    if (!lf_matrix_quantizes_input(m)) {
+        fill_plain(fill, m->format, data, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        codes[i] = (uint8_t)lf_check_below(fill->rng, 256);
+        if (fill->style == LF_STYLE_SPARSE && lf_check_below(fill->rng, 8))
+            codes[i] = 0;
+        else if (m->format == LF_WEIGHT_FP8 && (codes[i] & 0x7F) == 0x7F)
+            codes[i] ^= 1;
+    }
+}
+
+static void fill_scale(const struct lf_fill *fill, void *data, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        ((uint8_t *)data)[i] = (uint8_t)(fill->style == LF_STYLE_WIDE
+                                             ? 97 + lf_check_below(fill->rng, 50)
+                                             : 116 + lf_check_below(fill->rng, 4));
+}
+
+static void describe(const void *args, struct lf_operand *o) {
+    const struct map *map = args;
+    const struct lf_matrix *m = &map->w;
+    o[X] = lf_operand("x", LF_IN, LF_BF16, m->in);
+    o[X].pitch = map->job.x_stride, o[X].fill = fill_x;
+    o[W] = lf_operand("w", LF_WEIGHT, LF_U8, lf_matrix_row_bytes(m) * m->out);
+    o[W].align = 1, o[W].fill = fill_w;
+    o[SCALE] = lf_operand("scale", LF_WEIGHT, LF_U8, scale_bytes(m));
+    o[SCALE].align = 1, o[SCALE].fill = fill_scale;
+    o[Y] = lf_operand("y", LF_OUT, LF_BF16, map->job.y_f32 ? 0 : m->out);
+    o[Y_F32] = lf_operand("y", LF_OUT, LF_F32, map->job.y_f32 ? m->out : 0);
+    o[Y].pitch = o[Y_F32].pitch = map->job.y_stride;
+}
+
+static void bind(const struct lf_call *call, void *args) {
+    struct map *map = args;
+    map->w.data = call->data[W];
+    map->w.scale = scale_bytes(&map->w) ? call->data[SCALE] : NULL;
+    map->job.w = &map->w, map->job.rows = call->rows, map->job.x = call->data[X];
+    map->job.y = call->data[map->job.y_f32 ? Y_F32 : Y];
+    map->args = (struct lf_linear_args){1, &map->job};
+}
+
+// g(D) sum |w x|, and what subnormal sums lose.
+static void bound(const void *args, const double *ref, double *error) {
+    static const double elements[LF_WEIGHT_FORMATS] = {2, 2, 1, 4, 8};
+    const struct map *map = args;
+    size_t n = (size_t)map->job.rows * map->w.out;
+    double words = ceil(map->w.in / elements[map->w.format] / 16);
+    double depth = map->w.format == LF_WEIGHT_MXFP4 ? words + 1 + 4
+                                                    : words * elements[map->w.format] + 4;
+    double *out = calloc(n, sizeof *out);
+    if (!out)
+        return;
+    lf_linear_f64_sums(&map->args, out, error);
+    for (size_t i = 0; i < n; i++)
+        error[i] = isfinite(ref[i]) ? lf_check_gamma(depth) * error[i] + depth * 0x1p-149 : 0.0;
+    free(out);
+}
+
+static void judge_byte(struct lf_trial *trial, const struct lf_shape *shape, uint32_t operand,
+                       size_t at, uint8_t byte) {
+    struct lf_call *call = lf_call_open(trial, shape, 3, LF_STYLE_NORMAL);
+    *(uint8_t *)lf_call_at(call, operand, 0, at) = byte;
+    lf_call_judge(call);
+    lf_call_close(call);
+}
+
+// NaN codes, the ends of the scales, and one value of a row that is not finite.
+static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
+    static const uint8_t scale[] = {0x00, 0x01, 0x7F, 0xFF};
+    static const uint16_t odd[] = {0x7FC1, 0xFF80, 0x7F80, 0x8000, 0x0001};
+    const struct lf_matrix *m = &((const struct map *)(const void *)shape->args)->w;
+    // Wider rows hold nothing that these do not.
+    if (m->in > 2600)
+        return;
+    if (m->format == LF_WEIGHT_FP8) {
+        judge_byte(trial, shape, W, 3, 0x7F);
+        judge_byte(trial, shape, W, (size_t)m->out * m->in - 1, 0xFF);
+    }
+    for (uint32_t i = 0; scale_bytes(m) && i < sizeof scale; i++)
+        judge_byte(trial, shape, SCALE, i % 2 ? 0 : scale_bytes(m) - 1, scale[i]);
+    for (uint32_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        uint32_t rows = i % 2 ? 1 : 9;
+        struct lf_call *call = lf_call_open(trial, shape, rows, LF_STYLE_NORMAL);
+        *(uint16_t *)lf_call_at(call, X, rows - 1, m->in - 1 - i) = odd[i];
+        lf_call_judge(call);
+        lf_call_close(call);
+    }
+}
+
+static size_t scratch(const void *args) {
+    (void)args;
+    return LF_LINEAR_SCRATCH_BYTES;
+}
+
+static uint32_t products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_matrix *m = &((const struct map *)args)->w;
+    product[0] = (struct lf_product){"tasks", ((uint64_t)m->out / 32 + 1) * (rows / 64 + 1), 32};
+    product[1] = (struct lf_product){"x of few rows", 8ull * ((uint64_t)m->in + 128), 32};
+    return 2;
+}
+
+static const struct lf_control controls[] = {
+    {1, "the last element is not in the sum", LF_GATE_BOUND, 1 << LF_ISA_PORTABLE},
+    {2, "the last element of x is not put in order", LF_GATE_BOUND, VECTORS},
+    {3, "the last element has no digits", LF_GATE_BOUND, VECTORS},
+    {4, "past the first task, the scale of the block before", LF_GATE_BOUND, 0},
+    {5, "the total kept in fp16", LF_GATE_BOUND, 0},
+    {6, "bf16 truncated", LF_GATE_BOUND, 0},
+    {7, "another tree in launches of more than eight rows", LF_GATE_ROWS, 0},
+    {8, "a write past the row", LF_GATE_MEMORY, 0},
+    {9, "an e4m3 NaN is read as a number", LF_GATE_EDGES, VECTORS},
+    {10, "a row that has no digits is not done again", LF_GATE_EDGES, VECTORS},
+    {11, "low digits left out", LF_GATE_ROWS, VECTORS},
+    {12, "two blocks of x swapped for odd rows", LF_GATE_ROWS, VECTORS},
+};
+
+const struct lf_record lf_linear_record = {
+    .name = "linear", .file = "src/kernel/linear/linear_cpu.c", .contract = LF_LINEAR_CONTRACT,
+    .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
+    .bound = bound, .hostile = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4, .edges = edges,
+    .scratch = scratch, .products = products, .stack_bytes = 24576,
+    .controls = controls, .n_controls = sizeof controls / sizeof *controls,
+};
