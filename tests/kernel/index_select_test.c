@@ -102,20 +102,6 @@ static void check_reference(const struct problem *p) {
     free(want);
 }
 
-static void the_choice_is_that_of_a_full_sort(void **state) {
-    (void)state;
-    struct lf_pool *pool = lf_check_pool(2);
-    for (uint64_t seed = 0; seed < 10; seed++)
-        for (enum lf_candidate_mode mode = 0; mode <= LF_CANDIDATES_PUBLISH; mode++) {
-            struct problem p = open_problem(ROWS, mode);
-            fill(&p, seed);
-            run(&p, pool);
-            check_reference(&p);
-            close_problem(&p);
-        }
-    lf_pool_close(pool);
-}
-
 // model.md 8.7: blocks of one row's own scores restrict a later layer's other scores
 static void a_restricted_choice_stays_inside_the_published_blocks(void **state) {
     (void)state;
@@ -189,36 +175,6 @@ static void rows_within_the_budget_read_no_score(void **state) {
     lf_pool_close(pool);
 }
 
-static void sets_threads_and_calls_agree(void **state) {
-    (void)state;
-    struct problem a = open_problem(ROWS, LF_CANDIDATES_PUBLISH);
-    fill(&a, 3);
-    struct lf_pool *one = lf_check_pool(1);
-    lf_index_select_portable(one, &a.args);
-    for (uint32_t threads = 1; threads <= 3; threads++) {
-        struct lf_pool *pool = lf_check_pool(threads);
-        struct problem b = open_problem(ROWS, LF_CANDIDATES_PUBLISH);
-        fill(&b, 3);
-        run(&b, pool);
-        lf_check_same("selected", b.selected.data, a.selected.data, a.selected.bytes);
-        lf_check_same("blocks", b.blocks.data, a.blocks.data, a.blocks.bytes);
-        close_problem(&b);
-        lf_pool_close(pool);
-    }
-    for (uint32_t r = 0; r < ROWS; r++) {
-        struct problem b = open_problem(1, LF_CANDIDATES_PUBLISH);
-        b.visible[0] = a.visible[r];
-        b.args.visible = b.visible;
-        memcpy(b.score.data, (float *)a.score.data + r * STRIDE, STRIDE * sizeof(float));
-        run(&b, one);
-        lf_check_same("a row alone", b.selected.data, a.args.selected + r * TOPK, b.selected.bytes);
-        lf_check_same("its blocks", b.blocks.data, a.args.blocks + r * BLOCKS, b.blocks.bytes);
-        close_problem(&b);
-    }
-    close_problem(&a);
-    lf_pool_close(one);
-}
-
 static void expect(const json_t *want, const uint32_t *got, uint32_t n) {
     assert_int_equal(json_array_size(want), n);
     for (uint32_t i = 0; i < n; i++)
@@ -263,11 +219,9 @@ static void the_vectors_come_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vectors_come_out),
-        cmocka_unit_test(the_choice_is_that_of_a_full_sort),
         cmocka_unit_test(a_restricted_choice_stays_inside_the_published_blocks),
         cmocka_unit_test(few_eligible_entries_are_all_listed),
         cmocka_unit_test(rows_within_the_budget_read_no_score),
-        cmocka_unit_test(sets_threads_and_calls_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

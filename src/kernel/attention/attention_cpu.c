@@ -44,6 +44,13 @@ static struct key_list list_keys(const struct lf_attention_args *args, uint32_t 
     if (args->whole_span) {
         end = span->pos0 + span->rows;
         width += span->rows;
+#if LF_FAULT == 16
+        width -= end - row->position - 1; // 16: a draft row sees no row after it
+        end = row->position + 1;
+#elif LF_FAULT == 4
+    } else {
+        end++, width++; // 4: a key of the future read
+#endif
     }
     struct key_list list = {.first = end > width ? end - width : 0};
     list.window = (uint32_t)(end - list.first);
@@ -62,9 +69,23 @@ static const uint8_t *window_row(const struct lf_attention_args *args, uint32_t 
                                  uint64_t position) {
     const struct lf_span *span = &args->span[lane];
     size_t row_bytes = lf_qa8_row_bytes(args->head_dim);
+#if LF_FAULT == 5
+    if (position > span->pos0) // 5: a stale ring entry for the call's first key
+#else
     if (position >= span->pos0)
+#endif
         return args->call_keys + (size_t)(span->first + (position - span->pos0)) * row_bytes;
     return args->ring[lane] + (size_t)(position & (args->ring_rows - 1)) * row_bytes;
+}
+
+static const uint8_t *entry_row(const struct lf_attention_args *args, uint32_t lane,
+                                uint32_t entry) {
+#if LF_FAULT == 11
+    entry -= entry % LF_PAGE_ROWS == LF_PAGE_ROWS - 1; // 11: a page's last entry as the one before
+#elif LF_FAULT == 15
+    lane = 0; // 15: the first lane's entries for every row
+#endif
+    return lf_paged_row(&args->entries[lane], entry, lf_qf4s_row_bytes(args->head_dim));
 }
 
 // Keys t0 .. t0+n-1 of the list to float32, zeros up to a multiple of 16; returns that number.
@@ -78,10 +99,7 @@ static uint32_t widen_block(const struct lf_attention_args *args, uint32_t lane,
         if (at < list->window)
             lf_qa8_widen(key, window_row(args, lane, list->first + at), dim);
         else
-            lf_qf4s_widen(key,
-                          lf_paged_row(&args->entries[lane], list->selected[at - list->window],
-                                       lf_qf4s_row_bytes(dim)),
-                          dim);
+            lf_qf4s_widen(key, entry_row(args, lane, list->selected[at - list->window]), dim);
     }
     for (uint32_t t = n; t < padded; t++)
         memset(h->keys + t * h->stride, 0, dim * sizeof(float));
@@ -106,7 +124,13 @@ static void weigh_head(const struct heads *h, uint32_t head, uint32_t terms, uin
     float *z = h->p + (size_t)head * BLOCK, sum[16] = {0}, m = h->m[head];
     for (uint32_t t = 0; t < n; t++) {
         float v = z[t] * scale;
+#if LF_FAULT == 10
+        v = z[t]; // 10: the scale left out
+#endif
         z[t] = v + (v - v); // NaN unless finite
+#if LF_FAULT == 12
+        z[t] = z[t] != z[t] ? -INFINITY : z[t]; // 12: a score that is not finite weighs nothing
+#endif
     }
     for (uint32_t t = terms; t < n; t++)
         z[t] = -INFINITY;
@@ -115,12 +139,22 @@ static void weigh_head(const struct heads *h, uint32_t head, uint32_t terms, uin
         z[t] = lf_exp(z[t] - top);
     for (uint32_t t = terms; t < n; t++)
         z[t] = 0.0f;
+#if LF_FAULT == 8 // 8: the denominator adds rounded weights
+    for (uint32_t t = 0; t < n; t++)
+        z[t] = lf_bf16_to_f32(lf_bf16_settle(z[t]));
+#endif
     for (uint32_t t = 0; t < n; t += 16)
         for (int i = 0; i < 16; i++)
             sum[i] += z[t + i];
+#if LF_FAULT == 7 // 7: weights not rounded to bf16
+#else
     for (uint32_t t = 0; t < n; t++)
         z[t] = lf_bf16_to_f32(lf_bf16_settle(z[t]));
+#endif
     h->factor[head] = lf_exp(m - top);
+#if LF_FAULT == 9
+    h->factor[head] = 1.0f; // 9: earlier blocks keep their old maximum
+#endif
     h->denominator[head] = fmaf(h->denominator[head], h->factor[head], lf_tree16(sum));
     h->m[head] = top;
 }
@@ -135,6 +169,9 @@ static void add_values(const struct heads *h, uint32_t dim, uint32_t n) {
                 float *sum = i + j < h->n ? h->value + (size_t)head * dim + d : unused;
                 pair[j] = (struct value_head){h->p + (size_t)head * BLOCK, sum, h->factor[head]};
             }
+#if LF_FAULT == 17
+            pair[1].p = pair[0].p; // 17: the second head of a pair with the first's weights
+#endif
             value_pair(pair, h->keys + d, h->stride, n / 16);
         }
 }
@@ -154,6 +191,24 @@ static struct heads lay_out(const struct job *job, uint32_t first, uint32_t work
     return h;
 }
 
+// The sink joins the denominator; head i of the item is head `head` of the row.
+static void finish_head(const struct lf_attention_args *args, const struct heads *h, uint32_t i,
+                        uint32_t head, uint16_t *o) {
+    uint32_t dim = args->head_dim;
+    const float *value = h->value + (size_t)i * dim;
+    float sink, total = h->denominator[i];
+#if LF_FAULT == 14
+    head = i; // 14: shared heads with the sinks of the first ones
+#endif
+    memcpy(&sink, (const char *)args->sink + sizeof sink * head, sizeof sink);
+#if LF_FAULT == 1 // 1: the sink left out
+#else
+    total += lf_exp(sink - h->m[i]);
+#endif
+    for (uint32_t d = 0; d < dim; d++)
+        o[d] = lf_bf16_settle(value[d] / total);
+}
+
 static void attend(void *ctx, uint32_t item, uint32_t worker) {
     const struct job *job = ctx;
     const struct lf_attention_args *args = &job->args;
@@ -170,7 +225,11 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
             h.q[i * h.stride + d] = lf_bf16_to_f32(args->q[at + (size_t)i * dim + d]);
     }
     struct lf_rows_f32 q = {h.q, h.stride}, keys = {h.keys, h.stride};
-    for (uint32_t t0 = 0; t0 < list.n; t0 += BLOCK) {
+    for (uint32_t done = 0; done < list.n; done += BLOCK) {
+        uint32_t t0 = done;
+#if LF_FAULT == 6 // 6: blocks merged from the last on in launches of more than three rows
+        t0 = args->rows > 3 ? (list.n - 1) / BLOCK * BLOCK - done : done;
+#endif
         uint32_t terms = list.n - t0 < BLOCK ? list.n - t0 : BLOCK;
         uint32_t n = widen_block(args, lane, &list, t0, terms, &h);
         lf_dots_block(h.p, BLOCK, q, h.n, keys, n, dim);
@@ -178,18 +237,11 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
             weigh_head(&h, i, terms, n, args->scale);
         add_values(&h, dim, n);
     }
-    for (uint32_t i = 0; i < h.n; i++) {
-        float total = h.denominator[i];
-#if LF_FAULT != 1 // 1: the sink left out
-        float sink;
-        memcpy(&sink, (const char *)args->sink + sizeof sink * (first + i), sizeof sink);
-        total += lf_exp(sink - h.m[i]);
+    for (uint32_t i = 0; i < h.n; i++)
+        finish_head(args, &h, i, first + i, args->o + at + (size_t)i * dim);
+#if LF_FAULT == 13
+    args->o[at + (size_t)h.n * dim] = 0; // 13: a write past the row
 #endif
-        const float *value = h.value + (size_t)i * dim;
-        uint16_t *o = args->o + at + (size_t)i * dim;
-        for (uint32_t d = 0; d < dim; d++)
-            o[d] = lf_bf16_settle(value[d] / total);
-    }
 }
 
 void LF_KERNEL_NAME(lf_attention)(struct lf_pool *pool, const struct lf_attention_args *args) {

@@ -35,6 +35,12 @@ static struct space lay_out(const struct job *job, uint32_t row, uint32_t worker
     const uint16_t *q = args->q + row * heads * args->dim;
     for (size_t h = 0; h < heads; h++) {
         space.weight[h] = lf_bf16_to_f32(args->head_weight[row * heads + h]) * args->weight_scale;
+#if LF_FAULT == 2 // 2: each head with the weight of the next
+        space.weight[h] = lf_bf16_to_f32(args->head_weight[row * heads + (h + 1) % heads]) *
+                          args->weight_scale;
+#elif LF_FAULT == 3 // 3: the weights' scale left out
+        space.weight[h] = lf_bf16_to_f32(args->head_weight[row * heads + h]);
+#endif
         for (size_t d = 0; d < args->dim; d++)
             space.q[h * stride + d] = lf_bf16_to_f32(q[h * args->dim + d]);
     }
@@ -46,11 +52,29 @@ static void widen_block(const struct lf_index_score_args *args, uint32_t row, ui
                         uint32_t n, const struct space *space) {
     const struct lf_paged *keys = &args->keys[args->row[row].lane];
     uint32_t row_bytes = lf_qf4e_row_bytes(args->dim);
-    for (uint32_t t = 0; t < n; t++)
-        lf_qf4e_widen(space->keys + t * space->stride, lf_paged_row(keys, first + t, row_bytes),
-                      args->dim);
+#if LF_FAULT == 8
+    keys = args->keys; // 8: the first lane's keys for every row
+#endif
+    for (uint32_t t = 0; t < n; t++) {
+        const uint8_t *key = lf_paged_row(keys, first + t, row_bytes);
+#if LF_FAULT == 4 // 4: the last key of a page read as the one before
+        key -= (first + t) % LF_PAGE_ROWS == LF_PAGE_ROWS - 1 ? row_bytes : 0;
+#endif
+        lf_qf4e_widen(space->keys + t * space->stride, key, args->dim);
+    }
     for (uint32_t t = n; t < BLOCK; t++)
         memset(space->keys + t * space->stride, 0, args->dim * sizeof(float));
+}
+
+static float rectify(float z) {
+#if LF_FAULT == 1
+    return z; // 1: no ReLU
+#elif LF_FAULT == 6
+    z = lf_bf16_to_f32(lf_bf16_settle(z)); // 6: dot products rounded to bf16
+#elif LF_FAULT == 9
+    return z > 0.0f ? z : 0.0f; // 9: the ReLU of a NaN is 0
+#endif
+    return z < 0.0f ? 0.0f : z;
 }
 
 static void score_item(void *ctx, uint32_t item, uint32_t worker) {
@@ -72,8 +96,17 @@ static void score_item(void *ctx, uint32_t item, uint32_t worker) {
         for (uint32_t h = 0; h < args->heads; h++) {
             const float *z = space.z + (size_t)h * BLOCK;
             for (int t = 0; t < BLOCK; t++)
-                total[t] = fmaf(space.weight[h], z[t] < 0.0f ? 0.0f : z[t], total[t]);
+                total[t] = fmaf(space.weight[h], rectify(z[t]), total[t]);
         }
+#if LF_FAULT == 5 // 5: the last head left out
+        for (int t = 0; t < BLOCK; t++)
+            total[t] -= space.weight[args->heads - 1] *
+                        rectify(space.z[(size_t)(args->heads - 1) * BLOCK + (size_t)t]);
+#elif LF_FAULT == 7
+        n = BLOCK; // 7: a block is stored in full whatever is visible
+#elif LF_FAULT == 10
+        n -= first + n == visible; // 10: the newest entry is not scored
+#endif
         for (uint32_t t = 0; t < n; t++)
             score[first + t] = lf_f32_settle(total[t]);
     }

@@ -1,31 +1,39 @@
 #include "kernel/index_score/index_score.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include "base/error.h"
 #include "kernel/reference.h"
 
-// Element d of a packed key: two e2m1 codes a byte, then one power of two for 32 elements.
-static double key_at(const uint8_t *key, uint32_t dim, uint32_t d) {
+// A packed key: two e2m1 codes a byte, then one power of two for 32 elements.
+static void read_key(const uint8_t *key, uint32_t dim, double *out) {
     static const double magnitude[8] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
-    int code = key[d / 2] >> (d % 2 * 4) & 15;
-    double value = magnitude[code & 7] * lf_ref_ue8m0(key[dim / 2 + d / 32]);
-    return code & 8 ? -value : value;
+    double scale = 0.0;
+    for (uint32_t d = 0; d < dim; d++) {
+        int code = key[d / 2] >> (d % 2 * 4) & 15;
+        if (d % 32 == 0)
+            scale = lf_ref_ue8m0(key[dim / 2 + d / 32]);
+        out[d] = magnitude[code & 7] * (code & 8 ? -scale : scale);
+    }
 }
 
 // out [rows][score_stride]; entries from visible on are not written
 void lf_index_score_f64(const struct lf_index_score_args *args, double *out) {
     uint32_t dim = args->dim, key_bytes = dim / 2 + dim / 32;
+    double *key = malloc(dim * sizeof *key);
+    LF_ASSERT(key != NULL);
     for (uint32_t row = 0; row < args->rows; row++, out += args->score_stride)
         for (uint32_t s = 0; s < args->visible[row]; s++) {
-            const uint8_t *key =
-                args->keys[args->row[row].lane].page[s / 128] + s % 128 * key_bytes;
+            read_key(args->keys[args->row[row].lane].page[s / 128] + s % 128 * key_bytes, dim, key);
             out[s] = 0.0;
             for (uint32_t h = 0; h < args->heads; h++) {
                 size_t at = (size_t)row * args->heads + h;
                 double sum = 0.0;
                 for (uint32_t d = 0; d < dim; d++)
-                    sum += lf_ref_bf16(args->q, at * dim + d) * key_at(key, dim, d);
+                    sum += lf_ref_bf16(args->q, at * dim + d) * key[d];
                 sum = sum < 0.0 ? 0.0 : sum;
                 out[s] += lf_ref_bf16(args->head_weight, at) * (double)args->weight_scale * sum;
             }
         }
+    free(key);
 }

@@ -18,14 +18,24 @@ struct source {
 // Ascending with the float's value; both zeros are one value, NaN is below -infinity.
 static uint32_t order(float x) {
     uint32_t bits = lf_f32_bits(x + 0.0f), magnitude = bits & 0x7FFFFFFFu;
+#if LF_FAULT == 8
+    bits = lf_f32_bits(x); // 8: -0 below +0
+#endif
     uint32_t key = bits >> 31 ? ~bits : bits | 0x80000000u;
+#if LF_FAULT == 7
+    return magnitude > 0x7F800000u ? UINT32_MAX - 1 : key; // 7: NaN above every number
+#endif
     return magnitude > 0x7F800000u ? 0 : key;
 }
 
 static uint32_t block_key(const struct source *s, uint32_t block) {
     uint32_t from = block * s->size, end = from + s->size, best = 0;
+#if LF_FAULT == 9
+    end = block == s->n - 1 ? from : end; // 9: the newest block is not forced in
+#else
     if (block == s->n - 1)
         return UINT32_MAX; // the newest block is forced in (8.7); no score has this key
+#endif
     for (uint32_t i = from; i < end; i++) {
         uint32_t key = order(s->score[i]);
         best = key > best ? key : best;
@@ -76,8 +86,14 @@ static uint32_t find_threshold(const struct source *s, uint32_t k, uint32_t *tie
             k -= bins[bin];
         prefix |= bin << shift[digit];
         known |= mask[digit] << shift[digit];
+#if LF_FAULT == 3
+        *ties = bins[bin] - k; // 3: ties to the higher index: how many are passed over
+#endif
     }
+#if LF_FAULT == 3
+#else
     *ties = k;
+#endif
     return prefix;
 }
 
@@ -91,7 +107,11 @@ static uint32_t select_best(const struct source *s, uint32_t k, uint32_t *out) {
         uint32_t n = s->n - first < CHUNK ? s->n - first : CHUNK;
         read_keys(s, first, n, keys);
         for (uint32_t i = 0; i < n; i++)
+#if LF_FAULT == 3
+            if (keys[i] > threshold || (keys[i] == threshold && !(ties && ties--)))
+#else
             if (keys[i] > threshold || (keys[i] == threshold && ties && ties--))
+#endif
                 out[found++] = entry_of(s, first + i);
     }
     return found;
@@ -113,12 +133,21 @@ static void publish(const struct lf_index_select_args *args, uint32_t row) {
     limit /= 2; // 2: half the candidate blocks
 #endif
     args->n_blocks[row] = s.n <= limit ? list_all(s.n, blocks) : select_best(&s, limit, blocks);
+#if LF_FAULT == 5
+    uint32_t held = blocks[0]; // 5: blocks in no order
+    blocks[0] = blocks[limit / 2], blocks[limit / 2] = held;
+#endif
 }
 
 static void choose(const struct lf_index_select_args *args, uint32_t row) {
     uint32_t visible = args->visible[row], *out = args->selected + (size_t)row * args->topk;
     struct source s = {.score = args->score + row * args->score_stride, .n = visible,
                        .size = 1};
+#if LF_FAULT == 10
+    s.score -= row == 5 ? args->score_stride : 0; // 10: the sixth row reads the fifth's scores
+#elif LF_FAULT == 11
+    out[args->topk] = 0; // 11: a write past the row's list
+#endif
     if (visible <= args->topk) {
         args->n_selected[row] = list_all(visible, out);
         return;
@@ -129,14 +158,23 @@ static void choose(const struct lf_index_select_args *args, uint32_t row) {
     args->n_selected[row] = args->topk;
     return;
 #endif
+#if LF_FAULT == 6 // 6: the published blocks ignored
+#else
     if (args->mode == LF_CANDIDATES_RESTRICT) {
         uint32_t n = args->n_blocks[row];
         s.inside = args->blocks + (size_t)row * args->topk_blocks;
         s.size = args->block_size;
         s.n = n * s.size;
+#if LF_FAULT == 12 // 12: entries of the newest block past what is visible
+#else
         if (n && visible - s.inside[n - 1] * s.size < s.size)
             s.n -= s.size - (visible - s.inside[n - 1] * s.size);
+#endif
     }
+#endif
+#if LF_FAULT == 4
+    s.n -= s.n != 0; // 4: the last candidate is skipped
+#endif
     args->n_selected[row] = select_best(&s, s.n < args->topk ? s.n : args->topk, out);
 }
 

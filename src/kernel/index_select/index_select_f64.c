@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/error.h"
 
 struct item {
@@ -32,11 +33,11 @@ static void put_best(struct item *items, uint32_t n, uint32_t k, uint32_t width,
         out[i] = i < k ? (double)items[i].id : -1.0;
 }
 
-static int is_inside(const struct lf_index_select_args *args, uint32_t row, uint32_t block) {
+// inside[b] for blocks b of the row's list.
+static void mark_blocks(const struct lf_index_select_args *args, uint32_t row, char *inside) {
+    memset(inside, 0, args->visible[row] / args->block_size + 1);
     for (uint32_t i = 0; i < args->n_blocks[row]; i++)
-        if (args->blocks[(size_t)row * args->topk_blocks + i] == block)
-            return 1;
-    return 0;
+        inside[args->blocks[(size_t)row * args->topk_blocks + i]] = 1;
 }
 
 // The score a row's entry competes with; rows that list everything read none.
@@ -63,11 +64,13 @@ static uint32_t gather_blocks(const struct lf_index_select_args *args, uint32_t 
 }
 
 static uint32_t gather_entries(const struct lf_index_select_args *args, uint32_t row,
-                               struct item *items) {
+                               struct item *items, char *inside) {
     uint32_t visible = args->visible[row], n = 0;
     int restricted = args->mode == LF_CANDIDATES_RESTRICT && visible > args->topk;
+    if (restricted)
+        mark_blocks(args, row, inside);
     for (uint32_t i = 0; i < visible; i++)
-        if (!restricted || is_inside(args, row, i / args->block_size))
+        if (!restricted || inside[i / args->block_size])
             items[n++] = (struct item){
                 .score = visible > args->topk ? score_at(args, row, i) : 0.0, .id = i};
     return n;
@@ -79,12 +82,14 @@ void lf_index_select_f64(const struct lf_index_select_args *args, double *out) {
     for (uint32_t row = 0; row < args->rows; row++)
         most = args->visible[row] > most ? args->visible[row] : most;
     struct item *items = malloc(most * sizeof *items);
-    LF_ASSERT(items != NULL);
+    char *inside = malloc((size_t)most + 1);
+    LF_ASSERT(items != NULL && inside != NULL);
     for (uint32_t row = 0; row < args->rows; row++, out += args->topk + args->topk_blocks) {
-        uint32_t n = gather_entries(args, row, items);
+        uint32_t n = gather_entries(args, row, items, inside);
         put_best(items, n, args->topk, args->topk, out);
         n = args->mode == LF_CANDIDATES_PUBLISH ? gather_blocks(args, row, items) : 0;
         put_best(items, n, args->topk_blocks, args->topk_blocks, out + args->topk);
     }
     free(items);
+    free(inside);
 }
