@@ -1,6 +1,7 @@
 #include "exact.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "kernel_check.h"
 
@@ -134,7 +135,10 @@ int lf_exact_main(int argc, char **argv, const struct CMUnitTest *test, size_t n
             expected = argv[i + 1];
     }
     int failed = _cmocka_run_group_tests(argv[0], test, n, open, close);
-    if (expected)
-        return differed ? 0 : 1;
+    // A check that turns red leaves its test at once and frees nothing: no leak counts then.
+    if (expected) {
+        fflush(NULL);
+        _Exit(differed ? 0 : 1);
+    }
     return failed;
 }

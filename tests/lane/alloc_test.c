@@ -106,6 +106,7 @@ static bool run_with_failure(long at) {
     struct kit k = {0};
     uint32_t prompt[N][PROMPT], whole = 0;
     struct quiet q[N], after;
+    bool taken[N];
     kit_open(&k,
              (struct lf_fake_options){.slots = 2, .drafter = {.present = true, .right = 0.6}},
              (struct lf_engine_options){.drafts = LF_DRAFTS_ON, .draft_depth = 3,
@@ -117,13 +118,10 @@ static bool run_with_failure(long at) {
         kit_prompt(prompt[i], PROMPT, i / 2);
         struct lf_request r = kit_request(prompt[i], PROMPT, REPLY);
         r.background = i == 0;
-        q[i].why = LF_DONE_LENGTH;
-        if (quiet_submit(&k, i + 1, &r, &q[i]))
-            continue;
-        q[i].why = LF_DONE_CLOSED;
+        taken[i] = quiet_submit(&k, i + 1, &r, &q[i]);
     }
     for (uint32_t i = 0; i < N; i++) {
-        if (q[i].why == LF_DONE_CLOSED)
+        if (!taken[i])
             continue;
         quiet_wait(&q[i]);
         whole += expect(&q[i], prompt[i]);
