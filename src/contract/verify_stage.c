@@ -141,20 +141,12 @@ static void run_judged(const struct lf_record *record, const char *kernel, const
     place_close(p);
 }
 
-// Additions of a partial and its tree, as the linear contract counts them.
-static double linear_depth(const struct lf_matrix *w) {
-    double words = ceil(ceil((double)lf_matrix_row_bytes(w) / 4) / 16);
-    if (w->format == LF_WEIGHT_MXFP4)
-        return words + 5;
-    return words * (w->format == LF_WEIGHT_F32 ? 1 : w->format == LF_WEIGHT_FP8 ? 4 : 2) + 4;
-}
-
 static void judge_product(struct lf_stage *stage, const struct lf_linear_job *job, uint32_t row,
                           uint32_t column, double ref, double magnitude) {
     size_t at = (size_t)row * job->y_stride + column;
     double out = job->y_f32 ? (double)((const float *)job->y)[at]
                             : (double)lf_bf16_to_f32(((const uint16_t *)job->y)[at]);
-    double error = lf_check_gamma(linear_depth(job->w)) * magnitude;
+    double error = lf_check_gamma(lf_linear_f64_depth(job->w)) * magnitude;
     double limit = error + (job->y_f32 ? 0.0 : lf_check_half_bf16(fabs(ref) + error));
     struct lf_outcome *o = &stage->outcome;
     if (!(fabs(out - ref) <= limit) && !o->failed) {

@@ -248,12 +248,6 @@ static void a_partial_of_minus_zero_becomes_plus_zero_only_through_padding(void 
     lf_pool_close(pool);
 }
 
-static double depth_of(const struct lf_matrix *m) {
-    static const double bits[FORMATS] = {16, 16, 32, 8, 4};
-    double words = ceil((double)m->in * bits[m->format] / 512.0);
-    return m->format == LF_WEIGHT_MXFP4 ? words + 5 : words * 32.0 / bits[m->format] + 4;
-}
-
 static void every_element_is_within_the_bound_of_float64(void **state) {
     (void)state;
     struct lf_check_rng rng = {13};
@@ -275,7 +269,7 @@ static void every_element_is_within_the_bound_of_float64(void **state) {
                 struct lf_linear_args args = {1, &job};
                 lf_linear_f64_sums(&args, ref, limit);
                 for (uint32_t i = 0; i < rows * OUT; i++)
-                    limit[i] *= lf_check_gamma(depth_of(&w.m));
+                    limit[i] *= lf_check_gamma(lf_linear_f64_depth(&w.m));
                 for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
                     if (!lf_isa_present(i))
                         continue;

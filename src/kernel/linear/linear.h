@@ -45,3 +45,5 @@ struct lf_linear_args {
 LF_DECLARE_KERNEL(linear);
 // out: the jobs' [rows][out] one after the other; magnitude, the sums of |w x|, the same or NULL.
 void lf_linear_f64_sums(const struct lf_linear_args *args, double *out, double *magnitude);
+// D of the bound: additions of a partial and of its tree.
+double lf_linear_f64_depth(const struct lf_matrix *w);

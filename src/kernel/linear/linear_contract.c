@@ -138,12 +138,9 @@ static void bind(const struct lf_call *call, void *args) {
 
 // g(D) sum |w x|, and what subnormal sums lose.
 static void bound(const void *args, const double *ref, double *error) {
-    static const double elements[LF_WEIGHT_FORMATS] = {2, 2, 1, 4, 8};
     const struct map *map = args;
     size_t n = (size_t)map->job.rows * map->w.out;
-    double words = ceil(map->w.in / elements[map->w.format] / 16);
-    double depth = map->w.format == LF_WEIGHT_MXFP4 ? words + 1 + 4
-                                                    : words * elements[map->w.format] + 4;
+    double depth = lf_linear_f64_depth(&map->w);
     double *out = calloc(n, sizeof *out);
     if (!out)
         return;
