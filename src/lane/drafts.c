@@ -1,5 +1,7 @@
 #include "lane/stream.h"
 
+#include <string.h>
+
 static const double replay_chance = 0.995;
 
 static uint32_t mode_of(const struct lf_stream *s) {
@@ -139,6 +141,32 @@ static void force(struct lf_engine *e, struct lf_round *r) {
     }
 }
 
+static struct lf_choice_input choice_input(struct lf_engine *e, const struct lf_round *r,
+                                           const struct lf_chain *chain, uint32_t row_limit) {
+    return (struct lf_choice_input){.chain = chain, .streams = r->n, .row_limit = row_limit,
+                                    .cost = lf_cost_rows(&e->cost, bucket_of(r)),
+                                    .window = e->cost.window};
+}
+
+// Whether a round with a pass would be faster than one without, were the drafts good (D-10).
+static bool pass_can_pay(struct lf_engine *e, const struct lf_round *r, const uint32_t *asked,
+                         uint32_t row_limit) {
+    struct lf_chain best[LF_ROUND_ROWS];
+    uint32_t depth[LF_ROUND_ROWS];
+    if (e->options.draft_depth || !e->cost.measured)
+        return true;
+    struct lf_choice_input in = choice_input(e, r, r->chain, row_limit);
+    double without = lf_policy_choose(&in, depth);
+    memcpy(best, r->chain, sizeof *best * r->n);
+    for (uint32_t i = 0; i < r->asked; i++) {
+        uint32_t room = room_of(e, r->stream[asked[i]]), most = e->info->pass_drafts;
+        lf_chain_promise(&best[asked[i]], room < most ? room : most);
+    }
+    in.chain = best;
+    in.pass = e->cost.pass[r->asked];
+    return lf_policy_choose(&in, depth) > without;
+}
+
 // Kept rows are taken in here alone: a stream that does not draft pays nothing for it (D-12, D-13).
 static enum lf_status run_pass(struct lf_engine *e, struct lf_round *r,
                                const struct lf_draft_ask *ask, struct lf_draft *draft,
@@ -161,6 +189,11 @@ enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct 
                                                               : LF_ROUND_ROWS;
     r->asked = gather(e, r, ask, asked);
     r->pass_seconds = 0;
+    if (r->asked && !pass_can_pay(e, r, asked, limit)) {
+        for (uint32_t i = 0; i < r->asked; i++)
+            r->passed[asked[i]] = false;
+        r->asked = 0;
+    }
     if (r->asked)
         LF_TRY(run_pass(e, r, ask, draft, err));
     for (uint32_t i = 0; i < r->asked; i++) {
@@ -175,9 +208,8 @@ enum lf_status lf_drafts_choose(struct lf_engine *e, struct lf_round *r, struct 
     if (e->options.draft_depth) {
         fix_depths(e, r, limit);
     } else if (e->cost.measured) {
-        struct lf_choice_input in = {.chain = r->chain, .streams = r->n, .row_limit = limit,
-                                     .cost = lf_cost_rows(&e->cost, bucket_of(r)),
-                                     .pass = e->cost.pass[r->asked], .window = e->cost.window};
+        struct lf_choice_input in = choice_input(e, r, r->chain, limit);
+        in.pass = e->cost.pass[r->asked];
         lf_policy_choose(&in, r->depth);
     }
     return LF_OK;

@@ -35,6 +35,8 @@ struct lf_choice_input {
 double lf_policy_choose(const struct lf_choice_input *in, uint32_t *depth);
 // Fills chain->gain from its raw chances.
 void lf_calibration_apply(const struct lf_calibration *calibration, struct lf_chain *chain);
+// A chain of n drafts as good as the drafter gives where it is at its best.
+void lf_chain_promise(struct lf_chain *chain, uint32_t n);
 // Of verified drafts the first accepted were kept.
 void lf_calibration_learn(struct lf_calibration *calibration, const struct lf_chain *chain,
                           uint32_t verified, uint32_t accepted);

@@ -41,6 +41,7 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
         .launch_rows_max = LF_LAUNCH_ROWS,
         .chunk_rows_max = options->chunk_rows ? options->chunk_rows : lf_model_chunk_rows(m->t),
         .context = context,
+        .pass_drafts = m->t->draft_block,
     };
     m->no_cone = options->no_cone;
     lf_state_shape_init(&m->shape, m->t, context);

@@ -63,6 +63,7 @@ struct lf_chunk {
 struct lf_target_info {
     uint32_t slots, vocab, window_max, launch_rows_max, chunk_rows_max;
     uint64_t context; // positions a slot
+    uint32_t pass_drafts; // of a stream, at most; unused without a drafter
     char name[64]; // weights, arithmetic, device, threads: equal names take equal times; "": none
 };
 

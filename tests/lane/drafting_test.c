@@ -38,6 +38,13 @@ static double decode_all(struct kit *k, uint32_t streams, uint32_t tokens, bool 
     return seconds;
 }
 
+static uint32_t count_passes(const struct kit *k) {
+    uint32_t passes = 0;
+    for (uint32_t i = 0; i < k->n_log; i++)
+        passes += k->log[i].kind == LF_FAKE_PASS;
+    return passes;
+}
+
 // D-11: a drafter that is always wrong and always sure costs 1 % and six rounds at most.
 static void does_a_wrong_drafter_cost_next_to_nothing(void **state) {
     (void)state;
@@ -54,6 +61,24 @@ static void does_a_wrong_drafter_cost_next_to_nothing(void **state) {
             kit_close(&k);
         }
     }
+}
+
+// D-10: where even good drafts would lose, no pass is run to find that out.
+static void is_a_pass_that_cannot_pay_never_run(void **state) {
+    (void)state;
+    struct kit k = {.closed = true};
+    struct lf_stats stats;
+    struct lf_fake_drafter right = {.present = true, .right = 1};
+    struct lf_fake_options dear = timed(MOST, right);
+    dear.pass_seconds = 0.2;
+    kit_open(&k, dear, (struct lf_engine_options){.drafts = LF_DRAFTS_AUTO}, true);
+    uint32_t passes = count_passes(&k);
+    double seconds = decode_all(&k, MOST, 100, false, &stats);
+    assert_true(fabs(seconds - 99 * launch_seconds[MOST]) < launch_seconds[MOST] + 0.02);
+    assert_true(passes > 0);
+    assert_int_equal(count_passes(&k), passes); // those of the startup's measurement
+    assert_int_equal(stats.drafted, 0);
+    kit_close(&k);
 }
 
 static void does_a_right_drafter_get_its_full_windows(void **state) {
@@ -100,12 +125,9 @@ static void is_a_plain_request_left_alone(void **state) {
     struct lf_stats stats;
     kit_open(&k, timed(2, (struct lf_fake_drafter){.present = true, .right = 1}),
              (struct lf_engine_options){.drafts = LF_DRAFTS_AUTO}, true);
-    uint32_t passes = 0;
     double seconds = decode_all(&k, 2, 50, true, &stats);
     assert_true(fabs(seconds - 49 * launch_seconds[2]) < launch_seconds[2] + 0.02);
-    for (uint32_t i = 0; i < k.n_log; i++)
-        passes += k.log[i].kind == LF_FAKE_PASS;
-    assert_int_equal(passes, 16); // of the startup's measurement
+    assert_int_equal(count_passes(&k), 16); // of the startup's measurement
     assert_int_equal(stats.plain_rounds, stats.rounds);
     kit_close(&k);
 }
@@ -141,6 +163,7 @@ int main(void) {
         launch_seconds[r] = 0.010 + 0.0008 * r + (r > 8 ? 0.004 : 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_a_wrong_drafter_cost_next_to_nothing),
+        cmocka_unit_test(is_a_pass_that_cannot_pay_never_run),
         cmocka_unit_test(does_a_right_drafter_get_its_full_windows),
         cmocka_unit_test(do_drafts_of_any_quality_pay_or_stop),
         cmocka_unit_test(is_a_plain_request_left_alone),

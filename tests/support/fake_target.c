@@ -384,7 +384,7 @@ static void propose_one(const struct fake *f, const struct lf_draft_ask *a, stru
     uint64_t h = fake_step(fake_hash(s, s->length), a->pending);
     double claimed = d->claimed > 0 ? d->claimed : d->right;
     claimed = fmin(fmax(claimed, 1e-4), 1 - 1e-4);
-    out->n = d->depth ? d->depth : 5;
+    out->n = f->info.pass_drafts;
     for (uint32_t j = 0; j < out->n; j++) {
         uint64_t length = s->length + 1 + j;
         uint32_t id = token_after(f, s, h, length, a->rule);
@@ -442,7 +442,8 @@ struct lf_target *lf_fake_target_open(const struct lf_fake_options *options) {
         .slots = options->slots, .vocab = options->vocab,
         .window_max = options->window_max ? options->window_max : 16,
         .launch_rows_max = options->launch_rows ? options->launch_rows : 64,
-        .chunk_rows_max = options->chunk_rows, .context = options->context};
+        .chunk_rows_max = options->chunk_rows, .context = options->context,
+        .pass_drafts = options->drafter.depth ? options->drafter.depth : 5};
     snprintf(f->info.name, sizeof f->info.name, "%s", options->name ? options->name : "");
     f->slot = calloc(options->slots, sizeof *f->slot);
     LF_ASSERT(f->slot);
