@@ -166,6 +166,17 @@ void kit_prompt(uint32_t *prompt, uint32_t n, uint32_t salt) {
         prompt[i] = (uint32_t)((i * 31ull + salt + (uint64_t)i * i % 97) % KIT_VOCAB);
 }
 
+struct lf_request kit_crowd(uint32_t *prompt, uint32_t i) {
+    uint32_t rows = 300 + i * 37 % 600, own = rows - i * 53 % 300;
+    kit_prompt(prompt, rows, i % 4);
+    kit_prompt(prompt + own, rows - own, 100 + i % 7);
+    struct lf_request r = kit_request(prompt, rows, 1 + i * 7 % 40);
+    r.rewind_len = own;
+    r.background = i % 5 == 0;
+    r.no_cache = i % 9 == 0;
+    return r;
+}
+
 void kit_submit(struct kit *kit, uint64_t id, const struct lf_request *r, struct heard *h) {
     struct lf_error err = LF_ERROR_INIT;
     heard_init(h);

@@ -57,6 +57,8 @@ void kit_gate_open(struct kit *kit); // closed is set before kit_open
 void kit_close(struct kit *kit);     // frees the log too
 struct lf_request kit_request(const uint32_t *prompt, uint32_t len, uint32_t max_tokens);
 void kit_prompt(uint32_t *prompt, uint32_t n, uint32_t salt);
+// Request i of a crowd of all kinds, prompts in four families: fills prompt, up to 900 rows.
+struct lf_request kit_crowd(uint32_t *prompt, uint32_t i);
 void kit_submit(struct kit *kit, uint64_t id, const struct lf_request *request,
                 struct heard *heard);
 extern const struct lf_sink kit_sink;

@@ -91,15 +91,9 @@ static void crowd(uint64_t cache_bytes, uint64_t disk_bytes) {
     o.keep_shared = true;
     kit_open(&kit, fake(4), o, true);
     for (uint32_t i = 0; i < STREAMS; i++) {
-        uint32_t rows = 300 + i * 37 % 600, own = rows - i * 53 % 300;
-        kit_prompt(prompt[i], rows, i % 4);
-        kit_prompt(prompt[i] + own, rows - own, 100 + i % 7);
-        r[i] = kit_request(prompt[i], rows, 1 + i * 7 % 40);
-        r[i].rewind_len = own;
+        r[i] = kit_crowd(prompt[i], i);
         r[i].shared[0] = 280;
         r[i].n_shared = 1;
-        r[i].background = i % 5 == 0;
-        r[i].no_cache = i % 9 == 0;
         kit_submit(&kit, i + 1, &r[i], &h[i]);
     }
     for (uint32_t i = 0; i < STREAMS; i++) {

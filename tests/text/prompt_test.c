@@ -5,24 +5,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "chat_case.h"
+#include "demo_tokenizer.h"
 #include "reply_fold.h"
 
-static struct lf_tokenizer *demo;
 static struct lf_controls demo_controls;
 
-static int open_demo(void **state) {
-    struct lf_error err = LF_ERROR_INIT;
-    (void)state;
-    demo = open_tokenizer("LF_SOURCE_ROOT", "models/demo/tokenizer.json", &err);
-    if (!demo)
+static int open_controls(void **state) {
+    if (open_demo(state))
         return -1;
     demo_controls = find_controls(demo);
-    return 0;
-}
-
-static int close_demo(void **state) {
-    (void)state;
-    lf_tokenizer_close(demo);
     return 0;
 }
 
@@ -467,5 +458,5 @@ int main(void) {
         cmocka_unit_test(images_come_out_in_prompt_order),
         cmocka_unit_test(controls_that_do_not_fit_the_configuration_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_demo, close_demo);
+    return cmocka_run_group_tests(tests, open_controls, close_demo);
 }

@@ -6,23 +6,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "data.h"
+#include "demo_tokenizer.h"
 #include "text/tokenizer.h"
-
-static struct lf_tokenizer *demo;
-
-static int open_demo(void **state) {
-    struct lf_error err = LF_ERROR_INIT;
-    (void)state;
-    demo = open_tokenizer("LF_SOURCE_ROOT", "models/demo/tokenizer.json", &err);
-    return demo ? 0 : -1;
-}
-
-static int close_demo(void **state) {
-    (void)state;
-    lf_tokenizer_close(demo);
-    return 0;
-}
 
 static void check_ids(const struct lf_tokenizer *t, const json_t *entry, const char *key,
                       bool match_added) {
