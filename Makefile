@@ -26,7 +26,7 @@ bench: setup-test all
 	@tools/bench $(BENCHES)
 
 bench-kernels: all
-	@$(BUILD)/tests/kernel/linear_bench
+	@$(BUILD)/tests/kernel/linear_bench; linear=$$?; tools/bench layers && exit $$linear
 
 setup:
 	@tools/setup run

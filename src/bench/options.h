@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "lanefold.h"
 
 enum { LF_BENCH_LIST_MAX = 16, LF_BENCH_STREAMS_MAX = 256 };
 
@@ -33,9 +34,17 @@ struct lf_bench_options {
     double max_gap, min_decode_share, max_short_ttft; // negative: no limit
     const char *logits;
     uint64_t prompts, length, watch;
+    // layers: it runs a model in this process.
+    const char *model; // NULL: the demo
+    struct lf_engine_options engine;
+    const uint32_t *layer; // [n_layers] ids whose kinds are wanted; none: all
+    uint32_t n_layers;
+    uint64_t rows;     // of a prompt chunk
+    bool wall;         // its clock instead of processor time
+    double min_linear, max_attention; // negative: no limit
 };
 
 // A tool's exit is its verdict: LF_OK only when it passed.
 typedef enum lf_status lf_bench_fn(const struct lf_bench_options *o, struct lf_error *err);
 lf_bench_fn lf_bench_openai, lf_bench_concurrent, lf_bench_cache, lf_bench_turns,
-    lf_bench_never_slower, lf_bench_fairness, lf_bench_logprobs, lf_bench_memory;
+    lf_bench_never_slower, lf_bench_fairness, lf_bench_layers, lf_bench_logprobs, lf_bench_memory;

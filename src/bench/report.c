@@ -30,6 +30,10 @@ static const char *const allowed[] = {
     "rows_compared", "rows_unequal", "compared", "comparisons", "worst_difference",
     "needle_found", "depth", "peak_device_bytes", "peak_footprint_bytes", "plan_bytes",
     "peak_over_plan", "watched_peak_bytes", "memory", "prompt_tps", "missed",
+    // layers of a model
+    "context", "chunk_rows", "threads", "isa", "clock", "min_linear", "max_attention", "layers",
+    "seconds", "linear_of_peak", "attention_share", "bytes", "of_read", "read_bytes_per_s",
+    "peak_operations_per_s", "kernels", "kernel", "calls", "operations", "bandwidth", "estimates",
 };
 
 json_t *lf_report_count(int64_t value) {

@@ -4,39 +4,42 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/client.h"
-#include "cli/flags.h"
+#include "cli/engine_flags.h"
 
 enum {
     OPENAI = 1, CONCURRENT = 2, CACHE = 4, SLOWER = 8, FAIRNESS = 16, LOGPROBS = 32, MEMORY = 64,
-    ALL = 127, FLAGS_MAX = 48
+    CLIENTS = 127, LAYERS = 128, ALL = 255, FLAGS_MAX = 48, CHUNK_ROWS_MIN = 256
 };
 
 static const struct tool {
     const char *name;
     unsigned bit;
     lf_bench_fn *run;
-    uint64_t tokens;
+    uint64_t tokens, reps;
     const char *usage, *what;
 } tools[] = {
-    {"openai", OPENAI, lf_bench_openai, 64, "bench openai BASE MODEL [options]",
+    {"openai", OPENAI, lf_bench_openai, 64, 5, "bench openai BASE MODEL [options]",
      "How fast one stream decodes and how soon it starts."},
-    {"concurrent", CONCURRENT, lf_bench_concurrent, 256, "bench concurrent BASE MODEL [options]",
+    {"concurrent", CONCURRENT, lf_bench_concurrent, 256, 3, "bench concurrent BASE MODEL [options]",
      "How fast N streams decode, and whether their tokens are those alone and without drafts."},
-    {"cache", CACHE, lf_bench_cache, 64, "bench cache BASE MODEL [options]",
+    {"cache", CACHE, lf_bench_cache, 64, 3, "bench cache BASE MODEL [options]",
      "What a cold prompt costs, whether a repeat reuses it, whether the tokens are the same."},
-    {"never-slower", SLOWER, lf_bench_never_slower, 256,
+    {"never-slower", SLOWER, lf_bench_never_slower, 256, 3,
      "bench never-slower --serve \"COMMAND ...\" [options]",
      "Whether any drafted cell is slower than without drafts; starts COMMAND itself."},
-    {"fairness", FAIRNESS, lf_bench_fairness, 2048, "bench fairness BASE MODEL [options]",
+    {"fairness", FAIRNESS, lf_bench_fairness, 2048, 3, "bench fairness BASE MODEL [options]",
      "What a long prompt does to running replies."},
-    {"logprobs", LOGPROBS, lf_bench_logprobs, 64, "bench logprobs BASE MODEL [options]",
+    {"logprobs", LOGPROBS, lf_bench_logprobs, 64, 3, "bench logprobs BASE MODEL [options]",
      "Whether log-probabilities are the same drafted, plain, repeated, resumed and in company."},
-    {"memory", MEMORY, lf_bench_memory, 64, "bench memory BASE MODEL [options]",
+    {"memory", MEMORY, lf_bench_memory, 64, 3, "bench memory BASE MODEL [options]",
      "Whether N cold prompts of great length fit and stay right."},
+    {"layers", LAYERS, lf_bench_layers, 1, 1, "bench layers [MODEL] [options]",
+     "What a prompt chunk and a token cost in each kind of layer; runs the model itself."},
 };
 
 struct lists {
-    const char *temperatures, *levels;
+    const char *temperatures, *levels, *layers, *clock;
+    struct lf_engine_flags engine;
     bool help;
 };
 
@@ -90,6 +93,19 @@ static enum lf_status read_lists(struct lf_bench_options *o, const struct lists 
     return LF_OK;
 }
 
+static enum lf_status read_model(struct lf_bench_options *o, struct lists *l,
+                                 const struct lf_positionals *given, struct lf_error *err) {
+    if (given->n > 1)
+        return lf_fail(err, LF_E_USAGE, "%s: one argument too many", given->value[1]);
+    o->model = given->n ? given->value[0] : NULL;
+    o->wall = !strcmp(l->clock, "wall");
+    o->engine = lf_engine_flags_single(&l->engine);
+    o->engine.chunk_rows = o->rows < CHUNK_ROWS_MIN ? CHUNK_ROWS_MIN : (uint32_t)o->rows;
+    o->layer = l->engine.layer;
+    LF_TRY(lf_engine_flags_dummy(&o->engine, &l->engine, err));
+    return lf_engine_flags_layers(&l->engine, l->layers, &o->n_layers, err);
+}
+
 static enum lf_status read_servers(struct lf_bench_options *o, const struct tool *tool,
                                    const struct lf_positionals *given, struct lf_error *err) {
     o->server.key = lf_environment("LANEFOLD_API_KEY");
@@ -113,7 +129,8 @@ static const struct tool *find_tool(const char *name) {
 }
 
 static void print_tools(void) {
-    puts("usage: lanefold bench TOOL ...\n\nClients that measure a running server.\n");
+    puts("usage: lanefold bench TOOL ...\n\nClients that measure a running server; layers runs a "
+         "model itself.\n");
     for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
         printf("  %-13s %s\n", tools[i].name, tools[i].what);
 }
@@ -127,15 +144,19 @@ enum lf_status lf_command_bench(int argc, char **argv, struct lf_error *err) {
     }
     if (!tool)
         return lf_fail(err, LF_E_USAGE, "%s: expected openai, concurrent, cache, never-slower, "
-                                        "fairness, logprobs or memory", *name ? name : "no tool");
+                                        "fairness, logprobs, memory or layers",
+                       *name ? name : "no tool");
     struct lf_bench_options o = {
-        .tokens = tool->tokens, .reps = tool->bit == OPENAI ? 5 : 3,
+        .tokens = tool->tokens, .reps = tool->reps,
         .seed = tool->bit == FAIRNESS ? 7319 : 1234, .repeats = 2, .streams = 2,
         .max_reuse_ttft = -1, .tolerance = 0.03, .start_s = 3600, .blocks = 2, .blocks_max = 12,
         .active = 3, .words = 120000, .short_replies = 4, .max_gap = -1, .min_decode_share = -1,
-        .max_short_ttft = -1, .prompts = 4, .length = 912000};
+        .max_short_ttft = -1, .prompts = 4, .length = 912000,
+        .rows = 2048, .min_linear = -1, .max_attention = -1};
     struct lists l = {.temperatures = tool->bit == SLOWER ? "0,1" : "1.0,0",
-                      .levels = tool->bit == SLOWER ? "1,4" : "4"};
+                      .levels = tool->bit == SLOWER ? "1,4" : "4", .clock = "processor",
+                      .engine = LF_ENGINE_FLAGS_INIT};
+    l.engine.context = 32768;
     struct lf_flag flag[FLAGS_MAX];
     struct lf_positionals given;
     size_t n = choose(flag, tool->bit, &o, &l);
@@ -146,6 +167,10 @@ enum lf_status lf_command_bench(int argc, char **argv, struct lf_error *err) {
     }
     if (tool->bit == MEMORY && !(lf_flag_given(flag, n, "prompts")))
         return lf_fail(err, LF_E_USAGE, "--prompts is missing");
+    if (tool->bit == LAYERS) {
+        LF_TRY(read_model(&o, &l, &given, err));
+        return tool->run(&o, err);
+    }
     LF_TRY(read_lists(&o, &l, err));
     LF_TRY(read_servers(&o, tool, &given, err));
     LF_TRY(lf_client_setup(err));

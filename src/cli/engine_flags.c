@@ -1,5 +1,7 @@
 #include "cli/engine_flags.h"
 
+#include <stdlib.h>
+
 enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
                                      struct lf_engine_flags *flags, struct lf_error *err) {
     bool layers = flags->layers != LF_FLAG_WORD, rows = flags->table_rows != LF_FLAG_WORD;
@@ -21,4 +23,22 @@ enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
 struct lf_engine_options lf_engine_flags_single(const struct lf_engine_flags *flags) {
     return (struct lf_engine_options){.isa = flags->isa, .threads = (uint32_t)flags->threads,
                                       .parallel = 1, .context = flags->context};
+}
+
+enum lf_status lf_engine_flags_layers(struct lf_engine_flags *flags, const char *text, uint32_t *n,
+                                      struct lf_error *err) {
+    const char *at = text;
+    *n = 0;
+    while (at) {
+        char *end;
+        unsigned long id = strtoul(at, &end, 10);
+        bool ascends = !*n || id > flags->layer[*n - 1];
+        if (end == at || *at < '0' || *at > '9' || (*end && *end != ',') || !ascends ||
+            id >= LF_LAYERS_MAX)
+            return lf_fail(err, LF_E_USAGE, "--layers %s: expected ascending layer ids such as "
+                                            "2,21", text);
+        flags->layer[(*n)++] = (uint32_t)id;
+        at = *end ? end + 1 : NULL;
+    }
+    return LF_OK;
 }

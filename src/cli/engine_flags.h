@@ -14,32 +14,38 @@ struct lf_engine_flags {
     {.isa = "auto", .device = "auto", .dummy_seed = LF_FLAG_WORD, .layers = LF_FLAG_WORD,          \
      .table_rows = LF_FLAG_WORD}
 
-// The flag rows of lf_engine_flags, to stand in a command's table.
+// The flags of lf_engine_flags, to stand in a command's table.
+#define LF_THREADS_FLAG(f)                                                                         \
+    {.name = "threads", .kind = LF_FLAG_COUNT, .out = &(f).threads, .min = 1, .max = 1024,         \
+     .help = "CPU threads; default: all cores"}
+#define LF_ISA_FLAG(f)                                                                             \
+    {.name = "isa", .kind = LF_FLAG_TEXT, .out = &(f).isa, .choices = "auto|portable|avx2",        \
+     .help = "CPU kernels; the bits do not depend on it"}
+// Weights that are made up: MODEL needs no weight files.
+#define LF_DUMMY_SEED_FLAG(f)                                                                      \
+    {.name = "dummy-weights", .kind = LF_FLAG_COUNT, .out = &(f).dummy_seed, .min = 0,             \
+     .max = 9007199254740992, .help = "a seed: weights made up in memory from config.json"}
+#define LF_TABLE_ROWS_FLAG(f)                                                                      \
+    {.name = "engram-rows", .kind = LF_FLAG_COUNT, .out = &(f).table_rows, .min = 1024,            \
+     .max = 1099511627776,                                                                         \
+     .help = "of made-up Engram tables about so many rows; default 1048576"}
 #define LF_ENGINE_FLAG_ROWS(f)                                                                     \
     {.name = "device", .kind = LF_FLAG_TEXT, .out = &(f).device, .choices = "auto|cpu",            \
      .help = "where it runs"},                                                                     \
-        {.name = "threads", .kind = LF_FLAG_COUNT, .out = &(f).threads, .min = 1, .max = 1024,     \
-         .help = "CPU threads; default: all cores"},                                               \
-        {.name = "isa", .kind = LF_FLAG_TEXT, .out = &(f).isa,                                     \
-         .choices = "auto|portable|avx2", .help = "CPU kernels; the bits do not depend on it"},    \
+        LF_THREADS_FLAG(f), LF_ISA_FLAG(f),                                                        \
         {.name = "context", .kind = LF_FLAG_COUNT, .out = &(f).context, .min = 1, .max = 1048576,  \
          .help = "positions of a request; default: the most that fits, up to the model's"},        \
-        LF_DUMMY_FLAG_ROWS(f),                                                                     \
+        LF_DUMMY_SEED_FLAG(f), LF_TABLE_ROWS_FLAG(f),                                              \
         {.name = "layers", .kind = LF_FLAG_COUNT, .out = &(f).layers, .min = 1,                    \
          .max = LF_LAYERS_MAX, .help = "of made-up weights only the first so many layers"}
-
-// Weights that are made up: MODEL needs no weight files.
-#define LF_DUMMY_FLAG_ROWS(f)                                                                      \
-    {.name = "dummy-weights", .kind = LF_FLAG_COUNT, .out = &(f).dummy_seed, .min = 0,             \
-     .max = 9007199254740992, .help = "a seed: weights made up in memory from config.json"},       \
-        {.name = "engram-rows", .kind = LF_FLAG_COUNT, .out = &(f).table_rows, .min = 1024,        \
-         .max = 1099511627776,                                                                     \
-         .help = "of made-up Engram tables about so many rows; default 1048576"}
 
 // Fills the options' dummy fields, which borrow from flags.
 LF_CHECKED enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
                                                 struct lf_engine_flags *flags,
                                                 struct lf_error *err);
+// Layer ids such as 2,21 to flags->layer; text NULL: none.
+LF_CHECKED enum lf_status lf_engine_flags_layers(struct lf_engine_flags *flags, const char *text,
+                                                 uint32_t *n, struct lf_error *err);
 
 // One undrafted request at a time without a prompt cache: what run and score need.
 struct lf_engine_options lf_engine_flags_single(const struct lf_engine_flags *flags);

@@ -24,22 +24,6 @@ static const char prompt[] =
     "\"and the last one only if the ice allows it.\" She draws the route on a map: islands first, "
     "then the long coast, then a river that nobody has measured. def port(n): return n % 9\n";
 
-static enum lf_status read_layers(struct verify_flags *f, struct lf_error *err) {
-    const char *at = f->layers;
-    while (at) {
-        char *end;
-        unsigned long id = strtoul(at, &end, 10);
-        bool ascends = !f->n_layers || id > f->engine.layer[f->n_layers - 1];
-        if (end == at || *at < '0' || *at > '9' || (*end && *end != ',') || !ascends ||
-            id >= LF_LAYERS_MAX)
-            return lf_fail(err, LF_E_USAGE, "--layers %s: expected ascending layer ids such as "
-                                            "2,21", f->layers);
-        f->engine.layer[f->n_layers++] = (uint32_t)id;
-        at = *end ? end + 1 : NULL;
-    }
-    return LF_OK;
-}
-
 // A text where there is a tokenizer, else ids spread over the vocabulary.
 static enum lf_status make_ids(struct lf_ids *ids, const struct lf_session *s, uint32_t rows,
                                struct lf_error *err) {
@@ -90,11 +74,8 @@ enum lf_status lf_command_verify(int argc, char **argv, struct lf_error *err) {
     struct lf_flag flag[] = {
         {.name = "layers", .kind = LF_FLAG_TEXT, .out = &f.layers,
          .help = "ids such as 2,21; default: the first layer of each kind"},
-        LF_DUMMY_FLAG_ROWS(f.engine),
-        {.name = "threads", .kind = LF_FLAG_COUNT, .out = &f.engine.threads, .min = 1, .max = 1024,
-         .help = "CPU threads; default: all cores"},
-        {.name = "isa", .kind = LF_FLAG_TEXT, .out = &f.engine.isa, .choices = "auto|portable|avx2",
-         .help = "CPU kernels to verify"},
+        LF_DUMMY_SEED_FLAG(f.engine), LF_TABLE_ROWS_FLAG(f.engine), LF_THREADS_FLAG(f.engine),
+        LF_ISA_FLAG(f.engine),
         {.name = "help", .kind = LF_FLAG_ON, .out = &f.help, .help = "this text"},
     };
     size_t n = sizeof flag / sizeof *flag;
@@ -111,7 +92,7 @@ enum lf_status lf_command_verify(int argc, char **argv, struct lf_error *err) {
     struct lf_engine_options options = lf_engine_flags_single(&f.engine);
     options.chunk_rows = CHUNK_ROWS;
     LF_TRY(lf_engine_flags_dummy(&options, &f.engine, err));
-    LF_TRY(read_layers(&f, err));
+    LF_TRY(lf_engine_flags_layers(&f.engine, f.layers, &f.n_layers, err));
     options.n_dummy_layers = options.dummy_weights ? f.n_layers : 0;
     if (lf_session_plan(&session, model.n ? model.value[0] : NULL, &options, err) == LF_OK &&
         lf_session_load(&session, options.isa, &target, err) == LF_OK)

@@ -29,15 +29,8 @@ uint32_t lf_verify_prompt_rows(const struct lf_topology *t) {
     return (scoring > rows ? scoring : rows) + ROWS;
 }
 
-// What sets layers apart: what they cache, choose, look up.
-static uint32_t kind_of(const struct lf_v41 *m, const struct lf_layer *l) {
-    return l->ratio | (uint32_t)l->kv_source << 2 | (uint32_t)l->index_source << 3 |
-           (uint32_t)(l->engram != NULL) << 4 | (uint32_t)(l->id > m->t->candidate_source) << 5 |
-           (uint32_t)(l->id == m->t->candidate_source) << 6;
-}
-
 static enum lf_status choose(struct verify *v, struct lf_error *err) {
-    bool seen[128] = {false};
+    bool seen[LF_KINDS] = {false};
     uint32_t layers = v->m->t->layers;
     for (uint32_t i = 0; i < v->o->n_layers; i++) {
         if (v->o->layer[i] >= layers)
@@ -46,7 +39,7 @@ static enum lf_status choose(struct verify *v, struct lf_error *err) {
         v->wanted[v->o->layer[i]] = true;
     }
     for (uint32_t i = 0; i < layers && !v->o->n_layers; i++) {
-        uint32_t kind = kind_of(v->m, &v->m->weights.layer[i]);
+        uint32_t kind = lf_topology_kind(v->m->t, i);
         v->wanted[i] = !seen[kind];
         seen[kind] = true;
     }

@@ -340,3 +340,19 @@ enum lf_status lf_topology_parse(struct lf_topology *out, const char *json, size
     lf_sha256_hex(digest, out->config_sha256);
     return LF_OK;
 }
+
+uint32_t lf_topology_kind(const struct lf_topology *t, uint32_t layer) {
+    uint32_t kind = t->ratio[layer];
+    if (t->ratio[layer] && t->kv_source[layer] == (int)layer)
+        kind |= LF_KIND_KV_SOURCE;
+    if (t->ratio[layer] && t->index_source[layer] == (int)layer)
+        kind |= LF_KIND_INDEX_SOURCE;
+    for (uint32_t i = 0; i < t->n_engram; i++)
+        if (t->engram_layers[i] == layer)
+            kind |= LF_KIND_ENGRAM;
+    if (layer > t->candidate_source)
+        kind |= LF_KIND_RESTRICTED;
+    if (layer == t->candidate_source)
+        kind |= LF_KIND_CANDIDATES;
+    return kind;
+}

@@ -56,6 +56,18 @@ struct lf_topology {
     char config_sha256[65];
 };
 
+// What sets layers of a model apart: what they cache, choose and look up, as bits.
+enum {
+    LF_KIND_RATIO = 3, // the ratio itself
+    LF_KIND_KV_SOURCE = 4,
+    LF_KIND_INDEX_SOURCE = 8,
+    LF_KIND_ENGRAM = 16,
+    LF_KIND_RESTRICTED = 32, // above the candidate source
+    LF_KIND_CANDIDATES = 64, // it is the candidate source
+    LF_KINDS = 128,
+};
+uint32_t lf_topology_kind(const struct lf_topology *t, uint32_t layer);
+
 // Reads and checks config.json (checkpoint.md 1.1 rules 1-2, 2.1, 2.2); origin names the file.
 LF_CHECKED enum lf_status lf_topology_parse(struct lf_topology *out, const char *json, size_t len,
                                             const char *origin, struct lf_error *err);

@@ -332,6 +332,33 @@ def memory():
                      "no report" in got[3], got[:4])
 
 
+def layers():
+    """Kinds, shares and limits of a model that the tool runs, of files and of made-up weights."""
+    small = ["--rows", "32", "--context", "300", "--threads", "1"]
+    report = expect("layers", bench("layers", *small), 0, "8 layers: linear maps .* tokens/s")
+    rows = report["rows"]
+    checks.check("layers rows", [row["kind"] for row in rows[::2]] == [
+        "window", "window-engram", "ratio2-source", "ratio2", "ratio2-engram",
+        "ratio1-source-candidates", "ratio1", "ratio1-index-restricted", "head"], rows)
+    for row in rows:
+        total = sum(kernel["share"] for kernel in row["kernels"])
+        checks.check("layers shares", abs(total - 1) < 1e-6, (row["kind"], total))
+    indexed = {row["kind"] for row in rows for kernel in row["kernels"]
+               if kernel["kernel"] == "index_select"}
+    checks.check("layers indexed", indexed == {
+        "ratio2-source", "ratio1-source-candidates", "ratio1-index-restricted"}, indexed)
+    made = expect("layers made up", bench("layers", *small, "--dummy-weights", "1", "--layers",
+                                          "6"), 0, "2 layers: .*")
+    checks.check("layers needed", [row["kind"] for row in made["rows"]] ==
+                 ["ratio1-source-candidates"] * 2 + ["ratio1"] * 2 + ["head"], made["rows"])
+    estimates = made["verdict"]["estimates"]
+    checks.check("layers estimates", [e["bandwidth"] for e in estimates] == [2e11, 4.6e11, 9e11]
+                 and estimates[0]["decode_tps"] < estimates[2]["decode_tps"], estimates)
+    for flag, limit in [("--min-linear", "1"), ("--max-attention", "0")]:
+        broken = expect(flag, bench("layers", *small, flag, limit), 1, "8 layers: .*")
+        checks.check(f"{flag} fails", broken["verdict"]["passed"] is False, broken["verdict"])
+
+
 def slower_run(name, code, last, *flags, drafts=2, plain=8, fault=""):
     log = os.path.join(FOLDER, "log-" + name)
     command = f"{sys.executable} -S -E {FAKE} --log {log} --drafts-gap {drafts} " \
@@ -411,12 +438,21 @@ def usage():
             ("turns alone", "--turns needs --reference", "cache", "http://x", "m", "--turns", "f"),
             ("foreign flag", "--mixed: unknown option", "openai", "http://x", "m", "--mixed"),
             ("serve", "--serve .* is missing", "never-slower"),
-            ("prompts", "--prompts is missing", "memory", "http://x", "m")]:
+            ("prompts", "--prompts is missing", "memory", "http://x", "m"),
+            ("two models", "b: one argument too many", "layers", "a", "b"),
+            ("layers list", "--layers 2,1: expected ascending", "layers", "--layers", "2,1"),
+            ("no such layer", "the model has layers 0 to 7", "layers", "--context", "300",
+             "--rows", "16", "--layers", "8"),
+            ("short context", "--context 300: expected more than the 300 rows", "layers",
+             "--context", "300", "--rows", "300"),
+            ("long context", "--context 32768: expected .* at most the model's 4096", "layers"),
+            ("rows of tables", "--engram-rows needs --dummy-weights", "layers", "--engram-rows",
+             "2000")]:
         result = subprocess.run([BINARY, "bench", *flags], capture_output=True, check=False)
         checks.check(f"usage {name}", result.returncode == 2 and
                      re.search(pattern, result.stderr.decode()), result)
     for tool in ["", "openai", "concurrent", "cache", "never-slower", "fairness", "logprobs",
-                 "memory"]:
+                 "memory", "layers"]:
         result = subprocess.run([BINARY, "bench", *([tool] if tool else []), "--help"],
                                 capture_output=True, check=False)
         checks.check(f"{tool} --help", result.returncode == 0 and b"usage: lanefold bench" in
@@ -447,7 +483,7 @@ def run_together(threads, parts):
 def main():
     # The fakes sleep most of the time, so the parts overlap.
     parts = [usage, bodies, openai, concurrent, cache, turns, fairness, logprobs, logits, memory,
-             never_slower_faults]
+             layers, never_slower_faults]
     run_together(3, parts)
     # Rates are measured with little else running.
     run_together(2, [never_slower, slower])

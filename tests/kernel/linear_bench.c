@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 #include "base/number.h"
+#include "bench/probe.h"
 #include "kernel/table.h"
-#include "machine_probe.h"
 
 enum {
     REPEATS_MAX = 31,
@@ -50,11 +50,8 @@ struct choice {
     bool wall;
 };
 
-// Processor time by default: what another program takes of a shared machine does not count.
 static double seconds(const struct bench *b) {
-    struct timespec t;
-    clock_gettime(b->wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
-    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) / (b->wall ? 1 : b->threads);
+    return lf_probe_seconds(b->wall, b->threads);
 }
 
 static int ascending(const void *a, const void *b) {

@@ -1,5 +1,6 @@
 // What a machine can do at most: plain reads, fused multiply-adds in registers.
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "device/pool.h"
@@ -16,3 +17,5 @@ struct lf_probe {
 size_t lf_probe_read(struct lf_pool *pool, struct lf_probe *probe);
 // Independent chains of fused multiply-adds on the widest registers; returns the operations.
 double lf_probe_peak(struct lf_pool *pool, struct lf_probe *probe);
+// The wall's clock, or this program's processor time a thread: others' time does not count in it.
+double lf_probe_seconds(bool wall, uint32_t threads);

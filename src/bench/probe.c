@@ -1,5 +1,6 @@
-#include "machine_probe.h"
+#include "bench/probe.h"
 
+#include <time.h>
 #include "kernel/table.h"
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -79,4 +80,10 @@ double lf_probe_peak(struct lf_pool *pool, struct lf_probe *probe) {
 #endif
     (void)probe;
     return chain;
+}
+
+double lf_probe_seconds(bool wall, uint32_t threads) {
+    struct timespec t;
+    clock_gettime(wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
+    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) / (wall ? 1 : threads);
 }

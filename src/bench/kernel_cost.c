@@ -1,0 +1,123 @@
+#include "bench/kernel_times.h"
+#include "format/matrix.h"
+
+struct cost {
+    double operations, bytes;
+};
+
+// Rows of width bf16 elements, that many of them read or written.
+static struct cost halves(uint32_t rows, double width) {
+    return (struct cost){0, 2.0 * rows * width};
+}
+
+static double matrix_bytes(const struct lf_matrix *m) {
+    double bytes = (double)m->out * (double)lf_matrix_row_bytes(m);
+    if (m->format == LF_WEIGHT_FP8)
+        bytes += (double)((m->out + 31) / 32) * (m->in / 32);
+    if (m->format == LF_WEIGHT_MXFP4)
+        bytes += (double)m->out * (m->in / 32);
+    return bytes;
+}
+
+static struct cost linear(const struct lf_linear_args *a) {
+    struct cost cost = {0};
+    for (uint32_t j = 0; j < a->n_jobs; j++) {
+        const struct lf_linear_job *job = &a->job[j];
+        const struct lf_matrix *w = job->w;
+        if (!job->rows)
+            continue;
+        cost.operations += 2.0 * job->rows * w->out * w->in;
+        cost.bytes += matrix_bytes(w) + job->rows * (2.0 * w->in + (job->y_f32 ? 4.0 : 2.0) *
+                                                                      w->out);
+    }
+    return cost;
+}
+
+// Every key that a row attends to; window keys that rows share count once a row.
+static struct cost attention(const struct lf_attention_args *a) {
+    double window = 0, selected = 0;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        double keys = (double)a->row[r].position + 1;
+        window += keys < a->window ? keys : a->window;
+        selected += a->entries ? a->n_selected[r] : 0;
+    }
+    return (struct cost){
+        4.0 * (window + selected) * a->heads * a->head_dim,
+        window * lf_qa8_row_bytes(a->head_dim) + selected * lf_qf4s_row_bytes(a->head_dim) +
+            4.0 * a->rows * a->heads * a->head_dim};
+}
+
+// Keys that the rows of a lane share count once: rows of a lane stand together.
+static struct cost index_score(const struct lf_index_score_args *a) {
+    struct cost cost = {0};
+    double most = 0;
+    for (uint32_t r = 0; r < a->rows; r++) {
+        cost.operations += 2.0 * a->visible[r] * a->heads * a->dim;
+        cost.bytes += 4.0 * a->visible[r];
+        most = a->visible[r] > most ? a->visible[r] : most;
+        if (r + 1 == a->rows || a->row[r + 1].lane != a->row[r].lane) {
+            cost.bytes += most * lf_qf4e_row_bytes(a->dim);
+            most = 0;
+        }
+    }
+    return cost;
+}
+
+static struct cost index_select(const struct lf_index_select_args *a) {
+    struct cost cost = {0};
+    for (uint32_t r = 0; r < a->rows; r++) {
+        double read = a->mode == LF_CANDIDATES_RESTRICT ? (double)a->n_blocks[r] * a->block_size
+                                                        : a->visible[r];
+        if (a->visible[r] > a->topk)
+            cost.bytes += 4.0 * read;
+        cost.bytes += 4.0 * a->n_selected[r];
+    }
+    return cost;
+}
+
+static struct cost hc_mix(const struct lf_hc_mix_args *a) {
+    double wide = (double)a->streams * a->dim, mixes = a->streams * (2.0 + a->streams);
+    return (struct cost){2.0 * a->rows * wide * (mixes + 1), 2.0 * a->rows * wide +
+                                                                 4.0 * mixes * wide};
+}
+
+static struct cost engram_gather(const struct lf_engram_gather_args *a) {
+    double row = a->dim + a->dim / 32.0 + 2.0 * a->dim;
+    return (struct cost){0, a->rows * (double)a->columns * row};
+}
+
+#define COST(name, cost_)                                                                          \
+    case LF_TIMED_##name: {                                                                        \
+        const struct lf_##name##_args *a = args;                                                   \
+        cost = cost_;                                                                              \
+        break;                                                                                     \
+    }
+
+void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void *args) {
+    struct cost cost = {0};
+    switch (kernel) {
+        COST(linear, linear(a))
+        COST(attention, attention(a))
+        COST(index_score, index_score(a))
+        COST(index_select, index_select(a))
+        COST(hc_mix, hc_mix(a))
+        COST(engram_gather, engram_gather(a))
+        COST(embed, halves(a->rows, (a->streams + 1.0) * a->table->in))
+        COST(rms_norm, halves(a->rows, 2.0 * a->dim))
+        COST(act_quant, halves(a->rows, 2.0 * a->dim))
+        COST(cache_pack, halves(a->rows, 1.5 * a->dim))
+        COST(rope, halves(a->rows, 2.0 * a->heads * a->rope_dim))
+        COST(hc_collapse, halves(a->rows, (a->streams + 1.0) * a->dim))
+        COST(hc_expand, halves(a->rows, (2.0 * a->streams + 1.0) * a->dim))
+        COST(stream_mean, halves(a->rows, (a->streams + 1.0) * a->dim))
+        COST(compress_pool, halves(a->entries, 9.0 * a->dim))
+        COST(swiglu, halves(a->rows, 3.0 * a->dim))
+        COST(expert_join, halves(a->rows, (a->top + 2.0) * a->dim))
+        COST(router, halves(a->rows, 2.0 * a->experts))
+        COST(engram_gate, halves(a->rows, (3.0 * a->streams + 1.0) * a->dim))
+    default:
+        break;
+    }
+    time->operations += cost.operations;
+    time->bytes += cost.bytes;
+}
