@@ -195,6 +195,13 @@ enum lf_drafts {
     LF_DRAFTS_ON,   // the same; a target without a drafter is refused (F-6)
 };
 
+// Whether each worker thread keeps a physical core of its own; the calling threads never do.
+enum lf_pin {
+    LF_PIN_AUTO, // where the machine has several memory nodes, all for this process, and the cores
+    LF_PIN_ON,   // refused where there are more threads than processors
+    LF_PIN_OFF,
+};
+
 // An eighth of the memory budget, at most 16 GiB, less where the model leaves less.
 #define LF_PROMPT_CACHE_AUTO UINT64_MAX
 // As many as fit with the context, or with the model's where none is named (L-33).
@@ -202,8 +209,9 @@ enum lf_drafts {
 
 // Start from LF_ENGINE_OPTIONS_INIT.
 struct lf_engine_options {
-    const char *isa;     // CPU kernels: auto, portable, avx2; NULL: auto. Never changes bits
-    uint32_t threads;    // 0: all cores. Never changes bits
+    const char *isa;     // auto, portable, avx2, avx512 or neon; NULL: auto. Never changes bits
+    uint32_t threads;    // 0: one a physical core that may be used. Never changes bits
+    enum lf_pin pin;     // never changes bits
     uint32_t parallel;   // requests that run at once, at most 64; 0: 4; or LF_PARALLEL_AUTO
     uint64_t context;    // positions a request, prompt and reply; 0: the most that fits
     uint32_t chunk_rows; // prompt rows of one call at most, 256 to 4096; 0: by the model

@@ -1,13 +1,23 @@
 #include "base/process.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/file.h"
 
-enum { FILE_BYTES_MAX = 1 << 16 };
+enum { PATH_BYTES = 4096, FILE_BYTES_MAX = 1 << 20 };
+
+bool lf_proc_text(struct lf_buffer *out, const char *root, const char *folder, const char *name) {
+    char path[PATH_BYTES];
+    struct lf_error err = LF_ERROR_INIT;
+    int len = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
+    lf_buffer_clear(out);
+    return len > 0 && len < PATH_BYTES &&
+           lf_file_read(out, path, FILE_BYTES_MAX, &err) == LF_OK && out->len && !out->failed;
+}
 
 bool lf_proc_number(const char *text, const char *name, uint64_t *out) {
     size_t len = strlen(name);
@@ -31,9 +41,8 @@ static uint64_t kib(const char *text, const char *name) {
 
 void lf_process_memory_read(struct lf_process_memory *out) {
     struct lf_buffer text = {0};
-    struct lf_error err = LF_ERROR_INIT;
     *out = (struct lf_process_memory){0};
-    if (lf_file_read(&text, "/proc/self/status", FILE_BYTES_MAX, &err) == LF_OK && text.data)
+    if (lf_proc_text(&text, "", "/proc/self", "status"))
         *out = (struct lf_process_memory){
             .resident = kib(text.data, "VmRSS:"), .resident_peak = kib(text.data, "VmHWM:"),
             .anonymous = kib(text.data, "RssAnon:"), .mapped = kib(text.data, "RssFile:"),

@@ -1,9 +1,12 @@
-// What the kernel tells of memory: files of `name: number` lines, and this process's own figures.
+// What the kernel tells: its small files, `name: number` lines, this process's own figures.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/buffer.h"
 
+// A small file below root as text, root "" for this machine; false when it cannot be read.
+bool lf_proc_text(struct lf_buffer *out, const char *root, const char *folder, const char *name);
 // The number that follows name at the start of a line.
 bool lf_proc_number(const char *text, const char *name, uint64_t *out);
 

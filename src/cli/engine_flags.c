@@ -1,6 +1,7 @@
 #include "cli/engine_flags.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
                                      struct lf_engine_flags *flags, struct lf_error *err) {
@@ -20,9 +21,16 @@ enum lf_status lf_engine_flags_dummy(struct lf_engine_options *options,
     return LF_OK;
 }
 
+enum lf_pin lf_engine_flags_pin(const struct lf_engine_flags *flags) {
+    if (!strcmp(flags->pin, "auto"))
+        return LF_PIN_AUTO;
+    return strcmp(flags->pin, "on") ? LF_PIN_OFF : LF_PIN_ON;
+}
+
 struct lf_engine_options lf_engine_flags_single(const struct lf_engine_flags *flags) {
     return (struct lf_engine_options){.isa = flags->isa, .threads = (uint32_t)flags->threads,
-                                      .parallel = 1, .context = flags->context};
+                                      .pin = lf_engine_flags_pin(flags), .parallel = 1,
+                                      .context = flags->context};
 }
 
 enum lf_status lf_engine_flags_layers(struct lf_engine_flags *flags, const char *text, uint32_t *n,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/flags.h"
+#include "device/placement.h"
 #include "lane/session.h"
 #include "text/json_text.h"
 
@@ -32,6 +33,17 @@ static void print_serving(const struct lf_checkpoint_summary *s) {
                (unsigned long long)s->bias_vl_missing);
     else
         puts("images           tower present; this build serves text only");
+}
+
+// What a server would take without flags.
+static enum lf_status print_machine(struct lf_error *err) {
+    struct lf_buffer line = {0};
+    struct lf_placement placement;
+    LF_TRY(lf_placement_read(&placement, 0, LF_PIN_AUTO, err));
+    lf_placement_print(&line, &placement);
+    printf("this machine     %s\n", line.failed ? "" : line.data);
+    lf_buffer_free(&line);
+    return LF_OK;
 }
 
 static void print_text(const struct lf_session *session, const struct lf_checkpoint_summary *s) {
@@ -113,6 +125,8 @@ enum lf_status lf_command_info(int argc, char **argv, struct lf_error *err) {
         else
             print_text(&session, &summary);
     }
+    if (err->status == LF_OK && !json)
+        (void)!print_machine(err);
     lf_session_close(&session);
     return err->status;
 }

@@ -12,6 +12,7 @@ struct lf_engine_options lf_serve_engine_options(const struct serve_flags *f) {
     return (struct lf_engine_options){
         .isa = f->engine.isa,
         .threads = (uint32_t)f->engine.threads,
+        .pin = lf_engine_flags_pin(&f->engine),
         .parallel = f->parallel == LF_FLAG_WORD ? LF_PARALLEL_AUTO : (uint32_t)f->parallel,
         .context = f->engine.context,
         .chunk_rows = (uint32_t)f->chunk_rows,

@@ -75,7 +75,7 @@ enum lf_status lf_command_verify(int argc, char **argv, struct lf_error *err) {
         {.name = "layers", .kind = LF_FLAG_TEXT, .out = &f.layers,
          .help = "ids such as 2,21; default: the first layer of each kind"},
         LF_DUMMY_SEED_FLAG(f.engine), LF_TABLE_ROWS_FLAG(f.engine), LF_THREADS_FLAG(f.engine),
-        LF_ISA_FLAG(f.engine),
+        LF_PIN_FLAG(f.engine), LF_ISA_FLAG(f.engine),
         {.name = "help", .kind = LF_FLAG_ON, .out = &f.help, .help = "this text"},
     };
     size_t n = sizeof flag / sizeof *flag;

@@ -9,6 +9,8 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
+#include "device/bind.h"
+#include "device/placement.h"
 
 enum {
     CACHE_LINE = 64,
@@ -21,6 +23,8 @@ struct worker {
     struct lf_pool *pool;
     pthread_t thread;
     uint32_t id;
+    bool bound;
+    uint32_t cpu; // the system's number, if bound
     uint8_t *scratch;
 };
 
@@ -28,6 +32,7 @@ struct lf_pool {
     uint32_t threads, started; // started: workers with a running thread, the caller's not counted
     size_t scratch_bytes;
     struct worker *worker;
+    uint64_t node_mask; // as of the placement
     bool running;
     // The job: written while no worker has joined, read between join and leave.
     lf_task_fn *task;
@@ -37,6 +42,7 @@ struct lf_pool {
     _Alignas(CACHE_LINE) atomic_int active; // workers inside the job, or CLOSED
     _Alignas(CACHE_LINE) atomic_uint epoch; // counts jobs
     atomic_uint sleepers;
+    atomic_uint settled; // workers whose scratch is written
     atomic_bool closing;
     pthread_mutex_t lock; // for sleeping only
     pthread_cond_t wake;
@@ -94,10 +100,23 @@ static unsigned wait_epoch(struct lf_pool *pool, unsigned seen) {
     return atomic_load(&pool->epoch);
 }
 
+// Scratch lies where its worker runs; what all workers read goes round the nodes.
+static void settle(struct worker *worker) {
+    struct lf_pool *pool = worker->pool;
+    if (worker->bound)
+        lf_bind_cpu(worker->cpu);
+    lf_bind_local(pool->node_mask);
+    // NaN in every format: a kernel that reads what it did not write shows it.
+    memset(worker->scratch, 0xFF, pool->scratch_bytes);
+    lf_bind_interleave(pool->node_mask);
+    atomic_fetch_add(&pool->settled, 1);
+}
+
 static void *worker_main(void *arg) {
     struct worker *worker = arg;
     struct lf_pool *pool = worker->pool;
     unsigned seen = 0;
+    settle(worker);
     for (;;) {
         seen = wait_epoch(pool, seen);
         if (atomic_load(&pool->closing))
@@ -118,17 +137,21 @@ static void wake_all(struct lf_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-static enum lf_status start_worker(struct lf_pool *pool, uint32_t id, struct lf_error *err) {
+static enum lf_status start_worker(struct lf_pool *pool, uint32_t id,
+                                   const struct lf_placement *at, struct lf_error *err) {
     struct worker *worker = &pool->worker[id];
     size_t bytes = pool->scratch_bytes;
     *worker = (struct worker){.pool = pool, .id = id};
+    worker->bound = at && at->bound;
+    worker->cpu = worker->bound ? at->cpu[id] : 0;
     worker->scratch = aligned_alloc(CACHE_LINE, bytes);
     if (!worker->scratch)
         return lf_fail(err, LF_E_MEM, "no memory for %zu bytes of scratch of thread %u", bytes, id);
-    // NaN in every format: a kernel that reads what it did not write shows it.
-    memset(worker->scratch, 0xFF, bytes);
-    if (id == 0)
+    // The caller's thread is not the pool's: it stays as it is, and its core is left to it.
+    if (id == 0) {
+        memset(worker->scratch, 0xFF, bytes);
         return LF_OK;
+    }
     int cause = pthread_create(&worker->thread, NULL, worker_main, worker);
     if (cause)
         return lf_fail(err, LF_E_MEM, "thread %u of %u did not start: %s", id, pool->threads,
@@ -137,8 +160,9 @@ static enum lf_status start_worker(struct lf_pool *pool, uint32_t id, struct lf_
     return LF_OK;
 }
 
-enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scratch_bytes,
-                            struct lf_error *err) {
+static enum lf_status open_pool(struct lf_pool **out, uint32_t threads,
+                                const struct lf_placement *at, size_t scratch_bytes,
+                                struct lf_error *err) {
     LF_ASSERT(threads >= 1 && scratch_bytes < SIZE_MAX - CACHE_LINE);
     *out = NULL;
     struct lf_pool *pool = aligned_alloc(CACHE_LINE, sizeof *pool);
@@ -151,19 +175,32 @@ enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scrat
     memset(pool, 0, sizeof *pool);
     pool->threads = threads;
     pool->worker = worker;
+    pool->node_mask = at ? at->node_mask : 0;
     pool->scratch_bytes = lf_pool_scratch_bytes(scratch_bytes);
     atomic_init(&pool->active, CLOSED);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     for (uint32_t id = 0; id < threads; id++) {
-        enum lf_status status = start_worker(pool, id, err);
+        enum lf_status status = start_worker(pool, id, at, err);
         if (status != LF_OK) {
             lf_pool_close(pool);
             return status;
         }
     }
+    for (uint32_t turns = 0; atomic_load(&pool->settled) < pool->started;)
+        back_off(&turns);
     *out = pool;
     return LF_OK;
+}
+
+enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scratch_bytes,
+                            struct lf_error *err) {
+    return open_pool(out, threads, NULL, scratch_bytes, err);
+}
+
+enum lf_status lf_pool_open_at(struct lf_pool **out, const struct lf_placement *at,
+                               size_t scratch_bytes, struct lf_error *err) {
+    return open_pool(out, at->threads, at, scratch_bytes, err);
 }
 
 void lf_pool_close(struct lf_pool *pool) {

@@ -5,10 +5,14 @@
 #include "base/error.h"
 
 struct lf_pool;
+struct lf_placement;
 
 // threads >= 1, the caller's included. Each worker owns scratch_bytes of 64-byte aligned scratch.
 LF_CHECKED enum lf_status lf_pool_open(struct lf_pool **out, uint32_t threads, size_t scratch_bytes,
                                        struct lf_error *err);
+// The same with workers where the placement puts them, each one's scratch on its own node.
+LF_CHECKED enum lf_status lf_pool_open_at(struct lf_pool **out, const struct lf_placement *at,
+                                          size_t scratch_bytes, struct lf_error *err);
 void lf_pool_close(struct lf_pool *pool); // NULL is allowed
 uint32_t lf_pool_threads(const struct lf_pool *pool);
 // Scratch of one worker as it is allocated for scratch_bytes asked for.

@@ -2,61 +2,37 @@
 
 #include <inttypes.h>
 #include <malloc.h>
-#include <stdio.h>
-#include <string.h>
-#include "base/file.h"
+#include "base/cgroup.h"
 #include "base/process.h"
 #include "model/model.h"
 
-enum { PATH_BYTES = 4096, FILE_BYTES_MAX = 1 << 20 };
 #define RESERVE_BYTES (UINT64_C(1) << 30)
 
-// A small file of root as text; false when it cannot be read.
-static bool read_text(struct lf_buffer *out, const char *root, const char *folder,
-                      const char *name) {
-    char path[PATH_BYTES];
-    struct lf_error err = LF_ERROR_INIT;
-    int len = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
-    lf_buffer_clear(out);
-    return len > 0 && len < PATH_BYTES &&
-           lf_file_read(out, path, FILE_BYTES_MAX, &err) == LF_OK && out->len && !out->failed;
-}
+struct group {
+    struct lf_budget *budget;
+    const char *root;
+    struct lf_buffer *text;
+};
 
 // One folder of the control group's path: its limit, and what it leaves of it.
-static void apply_group(struct lf_budget *b, const char *root, const char *folder,
-                        struct lf_buffer *text) {
+static void apply_group(void *ctx, const char *folder) {
+    struct group *group = ctx;
+    struct lf_budget *b = group->budget;
+    struct lf_buffer *text = group->text;
+    const char *root = group->root;
     uint64_t limit, used, file = 0;
-    if (!read_text(text, root, folder, "memory.max") || !lf_proc_number(text->data, "", &limit))
+    if (!lf_proc_text(text, root, folder, "memory.max") || !lf_proc_number(text->data, "", &limit))
         return;
-    if (!read_text(text, root, folder, "memory.current") || !lf_proc_number(text->data, "", &used))
+    if (!lf_proc_text(text, root, folder, "memory.current") ||
+        !lf_proc_number(text->data, "", &used))
         return;
     // Pages of files can be dropped: MemAvailable counts them as available, so does this.
-    if (read_text(text, root, folder, "memory.stat") && lf_proc_number(text->data, "file ", &file))
+    if (lf_proc_text(text, root, folder, "memory.stat") &&
+        lf_proc_number(text->data, "file ", &file))
         used -= file < used ? file : used;
     uint64_t left = limit > used ? limit - used : 0;
     b->total = limit < b->total ? limit : b->total;
     b->available = left < b->available ? left : b->available;
-}
-
-// Version 2 groups: the limit of each folder from the process's own up to the top binds.
-static void apply_groups(struct lf_budget *b, const char *root, struct lf_buffer *text) {
-    char folder[PATH_BYTES];
-    static const char top[] = "/sys/fs/cgroup";
-    if (!read_text(text, root, "/proc/self", "cgroup"))
-        return;
-    const char *line = text->data;
-    while (line && strncmp(line, "0::/", 4))
-        line = (line = strchr(line, '\n')) ? line + 1 : NULL;
-    if (!line)
-        return;
-    size_t path = strcspn(line + 3, "\n");
-    int len = snprintf(folder, sizeof folder, "%s%.*s", top, (int)path, line + 3);
-    if (len < 0 || len >= PATH_BYTES)
-        return;
-    for (char *slash; (slash = strrchr(folder, '/')) && slash >= folder + sizeof top - 1;
-         *slash = 0)
-        apply_group(b, root, folder, text);
-    apply_group(b, root, top, text);
 }
 
 enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
@@ -66,13 +42,13 @@ enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
     if (flags->limit_bytes && flags->reserve_bytes)
         return lf_fail(err, LF_E_USAGE, "--memory-limit-gib and --reserve-gib: expected one of "
                                         "them, a limit keeps no reserve");
-    bool known = read_text(&text, root, "/proc", "meminfo") &&
+    bool known = lf_proc_text(&text, root, "/proc", "meminfo") &&
                  lf_proc_number(text.data, "MemTotal:", &out->total) &&
                  lf_proc_number(text.data, "MemAvailable:", &out->available);
     out->total *= 1024;
     out->available *= 1024;
     if (known)
-        apply_groups(out, root, &text);
+        lf_cgroup_visit(root, apply_group, &(struct group){out, root, &text});
     lf_buffer_free(&text);
     if (!known && !flags->limit_bytes)
         return lf_fail(err, LF_E_IO, "%s/proc/meminfo does not tell MemTotal and MemAvailable: "

@@ -42,7 +42,7 @@ enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_engine
     return LF_OK;
 }
 
-static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint,
+static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint, uint32_t threads,
                                  const struct lf_tokenizer *tokenizer,
                                  const struct lf_engine_options *options,
                                  const struct lf_checkpoint_summary *summary) {
@@ -57,7 +57,7 @@ static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint,
         .context = options->context, .slots = options->parallel ? options->parallel : PARALLEL,
         .chunk_rows = options->chunk_rows ? options->chunk_rows
                                           : lf_model_chunk_rows(lf_checkpoint_topology(checkpoint)),
-        .threads = lf_model_threads(options->threads),
+        .threads = threads,
     };
 }
 
@@ -130,7 +130,8 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoi
     lf_checkpoint_summary(checkpoint, &summary);
     if (on && !summary.has_drafts)
         return lf_fail(err, LF_E_USAGE, "drafts are on, but the checkpoint has no drafter");
-    memory->ask = ask_of(checkpoint, tokenizer, options, &summary);
+    LF_TRY(lf_placement_read(&memory->placement, options->threads, options->pin, err));
+    memory->ask = ask_of(checkpoint, memory->placement.threads, tokenizer, options, &summary);
     memory->ask.cache_bytes = memory->cache_bytes;
     memory->context_chosen = !context;
     bool drafter = summary.has_drafts && options->drafts != LF_DRAFTS_OFF;
@@ -158,13 +159,15 @@ void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
     const struct lf_plan *plan = &memory->plan;
     const struct lf_budget *budget = &memory->budget;
     lf_buffer_printf(out,
-                     "%u requests%s of %" PRIu64 " positions%s, chunks of %u rows, %u threads\n",
+                     "%u requests%s of %" PRIu64 " positions%s, chunks of %u rows\n",
                      plan->slots, memory->parallel_chosen ? " (the most that fit)" : "",
                      plan->context,
                      !memory->context_chosen ? ""
                      : plan->context == memory->ask.t->positions_max ? " (the model's)"
                                                                      : " (the most that fits)",
-                     plan->chunk_rows, plan->threads);
+                     plan->chunk_rows);
+    lf_placement_print(out, &memory->placement);
+    lf_buffer_add_text(out, "\n");
     if (memory->drafter_left)
         lf_buffer_add_text(out, "the drafter does not fit: no drafts\n");
     for (int part = 0; part < LF_PLAN_PARTS; part++)

@@ -1,5 +1,6 @@
 // The memory plan of an engine: budget, what fits, the table, the check after load (engine.md 13).
 #pragma once
+#include "device/placement.h"
 #include "format/checkpoint.h"
 #include "lane/budget.h"
 #include "lanefold.h"
@@ -12,6 +13,7 @@ struct lf_memory {
     struct lf_plan_ask ask;
     struct lf_plan plan;
     struct lf_budget budget;
+    struct lf_placement placement; // of the plan's threads
     uint64_t spill_bytes; // cap of the cache on disk, 0: none
     uint64_t cache_bytes; // cap of the prompt cache that was asked for
     bool cache_named;

@@ -1,17 +1,21 @@
 // The one call that opens a model for an embedder, and what an open engine tells of it.
 #include <stdlib.h>
+#include "device/bind.h"
 #include "lane/session.h"
 #include "lane/stream.h"
 #include "model/model.h"
 
-enum { PARALLEL_MAX = 64, CHUNK_ROWS_MAX = 4096, THREADS_MAX = 1024 };
+enum { PARALLEL_MAX = 64, CHUNK_ROWS_MAX = 4096 };
 
 static enum lf_status check_options(const struct lf_engine_options *o, struct lf_error *err) {
     if (o->parallel > PARALLEL_MAX && o->parallel != LF_PARALLEL_AUTO)
         return lf_fail(err, LF_E_USAGE, "parallel %u: expected at most %d", o->parallel,
                        PARALLEL_MAX);
-    if (o->threads > THREADS_MAX)
-        return lf_fail(err, LF_E_USAGE, "threads %u: expected at most %d", o->threads, THREADS_MAX);
+    if (o->threads > LF_THREADS_MAX)
+        return lf_fail(err, LF_E_USAGE, "threads %u: expected at most %d", o->threads,
+                       LF_THREADS_MAX);
+    if (o->pin != LF_PIN_AUTO && o->pin != LF_PIN_ON && o->pin != LF_PIN_OFF)
+        return lf_fail(err, LF_E_USAGE, "pin %d: expected one of enum lf_pin", o->pin);
     if (o->chunk_rows && (o->chunk_rows < LF_CHUNK_ROWS_MIN || o->chunk_rows > CHUNK_ROWS_MAX))
         return lf_fail(err, LF_E_USAGE, "chunk_rows %u: expected %d to %d", o->chunk_rows,
                        LF_CHUNK_ROWS_MIN, CHUNK_ROWS_MAX);
@@ -32,11 +36,10 @@ static void describe(struct lf_engine *e, struct lf_session *s) {
     e->about.think_end = (uint32_t)s->controls.id[LF_CONTROL_THINK_END];
 }
 
-static enum lf_status open_session(struct lf_engine **out, struct lf_session *s, const char *model,
-                                   const struct lf_engine_options *options, struct lf_error *err) {
+static enum lf_status start(struct lf_engine **out, struct lf_session *s,
+                            const struct lf_engine_options *options, struct lf_error *err) {
     struct lf_engine_options planned = *options;
     struct lf_target *target;
-    LF_TRY(lf_session_plan(s, model, options, err));
     LF_TRY(lf_session_load(s, options->isa, &target, err));
     planned.prompt_cache_bytes = s->memory.ask.cache_bytes;
     struct lf_machine machine = {.free_bytes = lf_memory_free, .free_ctx = &s->memory};
@@ -45,6 +48,15 @@ static enum lf_status open_session(struct lf_engine **out, struct lf_session *s,
         return LF_OK;
     target->ops->close(target);
     return err->status;
+}
+
+static enum lf_status open_session(struct lf_engine **out, struct lf_session *s, const char *model,
+                                   const struct lf_engine_options *options, struct lf_error *err) {
+    LF_TRY(lf_session_plan(s, model, options, err));
+    enum lf_status status = start(out, s, options, err);
+    // The engine's thread has it from here on; the embedder's own stays as it was.
+    lf_bind_local(s->memory.placement.node_mask);
+    return status;
 }
 
 enum lf_status lf_engine_open(struct lf_engine **out, const char *model,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/log.h"
+#include "device/bind.h"
 #include "format/dummy.h"
 #include "lane/spill_dir.h"
 #include "model/model.h"
@@ -105,7 +106,7 @@ static enum lf_status require(const struct lf_memory *memory, struct lf_error *e
 // Made-up weights are written by a pool of their own: the model's comes after them.
 static enum lf_status fill_weights(struct lf_session *s, struct lf_error *err) {
     struct lf_pool *pool;
-    LF_TRY(lf_pool_open(&pool, s->memory.ask.threads, 1, err));
+    LF_TRY(lf_pool_open_at(&pool, &s->memory.placement, 1, err));
     lf_pool_run(pool, lf_dummy_parts(s->checkpoint, s->memory.ask.drafter), lf_dummy_fill,
                 s->checkpoint);
     lf_pool_close(pool);
@@ -122,7 +123,7 @@ static enum lf_status build_map(struct lf_session *s, struct lf_error *err) {
 enum lf_status lf_session_load(struct lf_session *s, const char *isa, struct lf_target **out,
                                struct lf_error *err) {
     const struct lf_plan_ask *ask = &s->memory.ask;
-    struct lf_model_options options = {.threads = ask->threads,
+    struct lf_model_options options = {.placement = &s->memory.placement,
                                        .slots = ask->slots,
                                        .context = ask->context,
                                        .chunk_rows = ask->chunk_rows,
@@ -130,6 +131,7 @@ enum lf_status lf_session_load(struct lf_session *s, const char *isa, struct lf_
     LF_TRY(lf_isa_parse(&options.isa, isa ? isa : "auto", err));
     LF_TRY(require(&s->memory, err));
     LF_TRY(build_map(s, err));
+    lf_bind_interleave(s->memory.placement.node_mask);
     if (lf_checkpoint_is_dummy(s->checkpoint))
         LF_TRY(fill_weights(s, err));
     return lf_model_open(out, s->checkpoint, &s->map, &options, err);

@@ -30,7 +30,7 @@ LF_CHECKED enum lf_status lf_session_open(struct lf_session *session, const char
 LF_CHECKED enum lf_status lf_session_plan(struct lf_session *session, const char *model,
                                           const struct lf_engine_options *options,
                                           struct lf_error *err);
-// After the plan, which must fit: weights and slots (M-3). The session outlives the target.
+// Weights and slots, after a plan that fits (M-3); the thread's new pages then lie as placed.
 LF_CHECKED enum lf_status lf_session_load(struct lf_session *session, const char *isa,
                                           struct lf_target **out, struct lf_error *err);
 void lf_session_close(struct lf_session *session);

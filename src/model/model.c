@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "base/sha256.h"
 #include "kernel/attention/attention.h"
 #include "kernel/index_score/index_score.h"
@@ -70,11 +69,6 @@ uint32_t lf_model_chunk_rows(const struct lf_topology *t) {
     return (uint32_t)rows;
 }
 
-uint32_t lf_model_threads(uint32_t asked) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return asked ? asked : cores > 0 ? (uint32_t)cores : 1;
-}
-
 static size_t scratch_bytes(const struct lf_topology *t) {
     size_t most = LF_LINEAR_SCRATCH_BYTES;
     size_t attention = lf_attention_scratch_bytes(t->heads, t->head_dim);
@@ -129,6 +123,15 @@ static enum lf_status open_drafter(struct lf_v41 *m, struct lf_checkpoint *check
     return LF_OK;
 }
 
+static enum lf_status open_pool(struct lf_v41 *m, const struct lf_model_options *options,
+                                struct lf_error *err) {
+    struct lf_placement unbound;
+    if (!options->placement)
+        LF_TRY(lf_placement_read(&unbound, options->threads, LF_PIN_OFF, err));
+    return lf_pool_open_at(&m->pool, options->placement ? options->placement : &unbound,
+                           scratch_bytes(m->t), err);
+}
+
 static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
                                  const struct lf_model_options *options, struct lf_error *err) {
     uint32_t rows_max;
@@ -139,7 +142,7 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     LF_TRY(lf_weights_fetch(&m->weights, &m->arena, checkpoint, err));
     LF_TRY(open_drafter(m, checkpoint, options, err));
     m->weights_taken = m->arena.bytes;
-    LF_TRY(lf_pool_open(&m->pool, lf_model_threads(options->threads), scratch_bytes(m->t), err));
+    LF_TRY(open_pool(m, options, err));
 #if LF_FAULT == 1
     m->attention_scale *= 1 + 0x1p-20f * (float)lf_pool_threads(m->pool); // 1: threads in a sum
 #endif

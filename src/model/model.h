@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "format/checkpoint.h"
+#include "device/placement.h"
 #include "kernel/table.h"
 #include "model/target.h"
 #include "text/token_map.h"
@@ -12,7 +13,8 @@ enum { LF_LAUNCH_ROWS = 64 };
 
 struct lf_model_options {
     enum lf_isa isa;
-    uint32_t threads;    // 0: all cores
+    const struct lf_placement *placement; // of the threads; NULL: as they come, as many as
+    uint32_t threads;                     // 0: all cores
     uint32_t slots;      // 0: 1
     uint64_t context;    // positions a slot; 0: the model's
     uint32_t chunk_rows; // most rows of one prefill call; 0: lf_model_chunk_rows
@@ -27,8 +29,6 @@ LF_CHECKED enum lf_status lf_model_open(struct lf_target **out, struct lf_checkp
                                         struct lf_error *err);
 // Rows of a chunk where nobody says: 2,048, or 1,024 or 512 where each expert gets 32 from them.
 uint32_t lf_model_chunk_rows(const struct lf_topology *topology);
-// The number of threads that applies.
-uint32_t lf_model_threads(uint32_t asked);
 // Scratch of one thread: the most that any kernel asks for.
 uint64_t lf_model_scratch_bytes(const struct lf_topology *topology);
 struct lf_model_memory {

@@ -251,6 +251,28 @@ def check_plan_parallel():
     refused("parallel as a word", 2, "expected auto or a whole number", "plan", "--parallel", "few")
 
 
+def check_placement():
+    line = r"\d+ threads?, \d+ cores?, \d+ NUMA nodes?: (bound|not bound, \w.*)$"
+    check(re.search(r"^this machine +" + line, run("info").stdout.decode(), re.M), "info tells")
+    check(re.search("^" + line, run("plan").stdout.decode(), re.M), "plan tells")
+    one = min(os.sched_getaffinity(0))
+    masked = subprocess.run([binary, "plan"], capture_output=True, timeout=120,
+                            preexec_fn=lambda: os.sched_setaffinity(0, {one}))
+    check(b"\n1 thread, 1 core, 1 NUMA node: not bound" in masked.stdout, "the mask counts", masked)
+    other = dict(os.environ, HWLOC_SYNTHETIC="package:2 numa:2 core:8 pu:2")
+    large = subprocess.run([binary, "plan", "--memory-limit-gib", "8"], env=other,
+                           capture_output=True, timeout=120)
+    check(b"\n32 threads, 32 cores, 4 NUMA nodes: not bound, hwloc describes" in large.stdout,
+          "cores count, not their hardware threads", large)
+    asked = ["run", "-p", "Hi", "--temperature", "0", "--max-tokens", "16", "--json", "--pin"]
+    bound, free = (json.loads(run(*asked, *pin).stdout)["token_sha256"]
+                   for pin in (["on"], ["off", "--threads", "3"]))
+    check(bound == free, "--pin does not change the reply")
+    refused("more bound threads than processors", 2, "--pin on: 1024 threads, this process may use",
+            "plan", "--pin", "on", "--threads", "1024")
+    refused("pin to what", 2, "--pin yes: expected one of", "serve", "--pin", "yes")
+
+
 def check_memory_usage():
     for flag in ("--memory-limit-gib", "--reserve-gib"):
         for bad in ("0", "-1", "nan", "much"):
@@ -339,8 +361,8 @@ def check_dummy_weights():
 
 for part in (check_help, check_usage, check_run, check_tokenize, check_score, check_keys,
              check_info, check_plan, check_plan_limits, check_plan_parallel,
-             check_memory_usage, check_dummy_weights,
-             check_made_checkpoint, check_verify):
+             check_placement, check_memory_usage, check_dummy_weights, check_made_checkpoint,
+             check_verify):
     part()
 print(f"{passed} passed, {failed} failed")
 sys.exit(1 if failed else 0)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/file.h"
 #include "env.h"
 #include "folder.h"
@@ -170,25 +169,6 @@ static void is_hopelessness_said_with_what_is_missing(void **state) {
     lf_buffer_free(&text);
 }
 
-// A machine in a folder: proc/meminfo, and a control group of version 2 where one is wanted.
-static void write_at(const struct folder *root, const char *name, const char *text) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", root->path, name);
-    for (char *slash = strchr(path + strlen(root->path) + 1, '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    folder_write(root, name, text, strlen(text));
-}
-
-static void machine_free(const struct folder *root) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -r '%s'", root->path);
-    assert_int_equal(system(command), 0);
-}
-
 // 100 GiB, 90 of them available.
 static const char meminfo[] = "MemTotal:       104857600 kB\nMemFree:         1000000 kB\n"
                               "MemAvailable:   94371840 kB\nBuffers:          512788 kB\n";
@@ -208,7 +188,7 @@ static void is_the_budget_what_is_available_less_the_reserve(void **state) {
     struct folder root = folder_empty();
     struct lf_budget_flags none = {0}, reserve = {.reserve_bytes = 10 * GIB},
                            limit = {.limit_bytes = 400 * GIB}, all = {.reserve_bytes = 95 * GIB};
-    write_at(&root, "proc/meminfo", meminfo);
+    folder_write_below(&root, "proc/meminfo", meminfo);
     check_budget(&root, &none, 100 * GIB, 90 * GIB, 87 * GIB + 100); // 3 % is above 1 GiB
     check_budget(&root, &reserve, 100 * GIB, 90 * GIB, 80 * GIB);
     check_budget(&root, &limit, 100 * GIB, 90 * GIB, 400 * GIB); // absolute, whatever there is
@@ -219,38 +199,39 @@ static void is_the_budget_what_is_available_less_the_reserve(void **state) {
     all.limit_bytes = GIB;
     assert_int_equal(lf_budget_read(&budget, root.path, &all, &err), LF_E_USAGE);
     // A small machine keeps 1 GiB.
-    write_at(&root, "proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n");
+    folder_write_below(&root, "proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n");
     check_budget(&root, &none, 8 * GIB, 4 * GIB, 3 * GIB);
-    machine_free(&root);
+    folder_free_all(&root);
 }
 
 static void does_a_control_group_bind(void **state) {
     (void)state;
     struct folder root = folder_empty();
     struct lf_budget_flags none = {0};
-    write_at(&root, "proc/meminfo", meminfo);
-    write_at(&root, "proc/self/cgroup", "1:name=systemd:/x\n0::/pod/box\n");
-    write_at(&root, "sys/fs/cgroup/pod/box/memory.max", "max\n");
-    write_at(&root, "sys/fs/cgroup/pod/box/memory.current", "1073741824\n");
+    folder_write_below(&root, "proc/meminfo", meminfo);
+    folder_write_below(&root, "proc/self/cgroup", "1:name=systemd:/x\n0::/pod/box\n");
+    folder_write_below(&root, "sys/fs/cgroup/pod/box/memory.max", "max\n");
+    folder_write_below(&root, "sys/fs/cgroup/pod/box/memory.current", "1073741824\n");
     check_budget(&root, &none, 100 * GIB, 90 * GIB, 87 * GIB + 100);
     // A group above limits to 20 GiB; of its 6 GiB in use, 4 are pages of files.
-    write_at(&root, "sys/fs/cgroup/pod/memory.max", "21474836480\n");
-    write_at(&root, "sys/fs/cgroup/pod/memory.current", "6442450944\n");
+    folder_write_below(&root, "sys/fs/cgroup/pod/memory.max", "21474836480\n");
+    folder_write_below(&root, "sys/fs/cgroup/pod/memory.current", "6442450944\n");
     check_budget(&root, &none, 20 * GIB, 14 * GIB, 13 * GIB);
-    write_at(&root, "sys/fs/cgroup/pod/memory.stat", "anon 2147483648\nfile 4294967296\n");
+    folder_write_below(&root, "sys/fs/cgroup/pod/memory.stat",
+                       "anon 2147483648\nfile 4294967296\n");
     check_budget(&root, &none, 20 * GIB, 18 * GIB, 17 * GIB);
     // The folder of the process binds more than the one above; the top's own limit counts too.
-    write_at(&root, "sys/fs/cgroup/pod/box/memory.max", "10737418240\n");
+    folder_write_below(&root, "sys/fs/cgroup/pod/box/memory.max", "10737418240\n");
     check_budget(&root, &none, 10 * GIB, 9 * GIB, 8 * GIB);
-    write_at(&root, "proc/self/cgroup", "0::/\n");
-    write_at(&root, "sys/fs/cgroup/memory.max", "5368709120\n");
-    write_at(&root, "sys/fs/cgroup/memory.current", "6368709120\n");
+    folder_write_below(&root, "proc/self/cgroup", "0::/\n");
+    folder_write_below(&root, "sys/fs/cgroup/memory.max", "5368709120\n");
+    folder_write_below(&root, "sys/fs/cgroup/memory.current", "6368709120\n");
     struct lf_error err = LF_ERROR_INIT;
     struct lf_budget budget;
     assert_int_equal(lf_budget_read(&budget, root.path, &none, &err), LF_OK);
     assert_int_equal(budget.available, 0);
     assert_int_equal(budget.bytes, 0);
-    machine_free(&root);
+    folder_free_all(&root);
 }
 
 static void does_an_unreadable_machine_ask_for_a_limit(void **state) {
@@ -261,13 +242,13 @@ static void does_an_unreadable_machine_ask_for_a_limit(void **state) {
     struct lf_budget_flags none = {0}, limit = {.limit_bytes = GIB};
     assert_int_equal(lf_budget_read(&budget, root.path, &none, &err), LF_E_IO);
     assert_non_null(strstr(err.text, "--memory-limit-gib"));
-    write_at(&root, "proc/meminfo", "MemTotal: lots\nMemAvailable: 1 kB\n");
+    folder_write_below(&root, "proc/meminfo", "MemTotal: lots\nMemAvailable: 1 kB\n");
     err = (struct lf_error)LF_ERROR_INIT;
     assert_int_equal(lf_budget_read(&budget, root.path, &none, &err), LF_E_IO);
     err = (struct lf_error)LF_ERROR_INIT;
     assert_int_equal(lf_budget_read(&budget, root.path, &limit, &err), LF_OK);
     assert_int_equal(budget.bytes, GIB);
-    machine_free(&root);
+    folder_free_all(&root);
     // This machine can be read.
     assert_int_equal(lf_budget_read(&budget, "", &none, &err), LF_OK);
     assert_true(budget.available && budget.available <= budget.total);

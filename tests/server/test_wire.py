@@ -1,5 +1,6 @@
 """What no library shows: bytes, limits, hang-ups, the queue, keep-alives, the log."""
 import json
+import os
 import socket
 import threading
 import time
@@ -238,7 +239,26 @@ def nothing_private_in_the_log(c, server):
     c.check("one line a request", server.wait_log(r"POST /chat/completions 200 prompt=\d+"))
 
 
-FAST = [malformed_bodies, body_over_the_limit, chunked_body, keep_alive_connection, hang_ups,
+def processor_seconds(server):
+    """What all threads of the process took so far."""
+    with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as stat:
+        taken = stat.read().rsplit(")", 1)[1].split()
+    return (int(taken[11]) + int(taken[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def idle_takes_no_processor_time(c, server):
+    """After the work of a request: the engine, its workers and the HTTP side all sleep."""
+    server.post("/v1/completions", {"prompt": "Hello", "max_tokens": 4})
+    shares = []
+    while len(shares) < 5 and min(shares, default=1) >= 0.01:
+        before = processor_seconds(server)
+        time.sleep(2)
+        shares.append((processor_seconds(server) - before) / 2)
+    c.check("an idle server takes below 1 % of a processor", min(shares) < 0.01, str(shares))
+
+
+FAST = [idle_takes_no_processor_time, malformed_bodies, body_over_the_limit, chunked_body,
+        keep_alive_connection, hang_ups,
         closing_after_the_reply,
         health_answers_fast, same_alone_and_together, cached_replies_equal_fresh,
         memory_stays_in_its_plan,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "env.h"
 
@@ -72,6 +73,24 @@ void folder_free(struct folder *folder) {
     if (dir)
         closedir(dir);
     rmdir(folder->path);
+}
+
+void folder_write_below(const struct folder *folder, const char *name, const char *text) {
+    char path[PATH_BYTES];
+    path_of(path, folder, name);
+    for (char *slash = strchr(path + strlen(folder->path) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    folder_write(folder, name, text, strlen(text));
+}
+
+void folder_free_all(struct folder *folder) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -r '%s'", folder->path);
+    assert_int_equal(system(command), 0);
 }
 
 void folder_remove(const struct folder *folder, const char *name) {

@@ -16,6 +16,9 @@ struct folder folder_inside(const struct folder *folder, const char *name); // a
 uint32_t folder_files(const struct folder *folder, char name[256]);
 void folder_free(struct folder *folder); // removes it with its files
 void folder_write(const struct folder *folder, const char *name, const void *bytes, size_t len);
+// The same for a text whose name has folders in it, which are made; folder_free_all removes them.
+void folder_write_below(const struct folder *folder, const char *name, const char *text);
+void folder_free_all(struct folder *folder);
 void folder_remove(const struct folder *folder, const char *name);
 // The bytes of a file of the folder, from malloc.
 uint8_t *folder_read(const struct folder *folder, const char *name, size_t *len);

@@ -4,11 +4,14 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "device/placement.h"
 #include "device/pool.h"
 
 static struct lf_pool *open_pool(uint32_t threads, size_t scratch_bytes) {
@@ -138,6 +141,61 @@ static void scratch_that_memory_cannot_hold_is_refused(void **state) {
     assert_non_null(strstr(err.text, "scratch"));
 }
 
+// Where tasks ran: by worker, the processor and how many its thread may use.
+struct seen {
+    pthread_t caller;
+    atomic_uint wrong, bound;
+    const struct lf_placement *at;
+};
+
+static void look_task(void *ctx, uint32_t i, uint32_t worker) {
+    struct seen *seen = ctx;
+    cpu_set_t mask;
+    (void)i;
+    if (pthread_equal(pthread_self(), seen->caller)) {
+        usleep(100); // the others get some
+        return;
+    }
+    atomic_fetch_add(&seen->bound, 1);
+    if (sched_getaffinity(0, sizeof mask, &mask) || CPU_COUNT(&mask) != 1 ||
+        !CPU_ISSET(seen->at->cpu[worker], &mask))
+        atomic_fetch_add(&seen->wrong, 1);
+}
+
+static void bound_workers_stay_on_their_processor_and_the_caller_is_free(void **state) {
+    (void)state;
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_placement one, at;
+    struct lf_pool *pool;
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(lf_placement_read(&one, 1, LF_PIN_ON, &err), LF_OK);
+    // Three on one processor: a machine of one core is enough.
+    at = one;
+    at.threads = 3;
+    at.cpu[1] = at.cpu[2] = one.cpu[0];
+    assert_int_equal(lf_pool_open_at(&pool, &at, 64, &err), LF_OK);
+    struct seen seen = {.caller = pthread_self(), .at = &at};
+    for (uint32_t round = 0; round < 100; round++)
+        lf_pool_run(pool, 30, look_task, &seen);
+    assert_int_equal(atomic_load(&seen.wrong), 0);
+    assert_true(atomic_load(&seen.bound) > 0);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+    lf_pool_close(pool);
+}
+
+static void scratch_holds_nan_before_the_first_job(void **state) {
+    (void)state;
+    struct lf_pool *pool = open_pool(3, 4096);
+    for (uint32_t worker = 0; worker < 3; worker++) {
+        const uint8_t *scratch = lf_pool_scratch(pool, worker, 4096);
+        for (uint32_t i = 0; i < 4096; i++)
+            assert_int_equal(scratch[i], 0xFF);
+    }
+    lf_pool_close(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_exactly_once_for_any_number_of_threads),
@@ -147,6 +205,8 @@ int main(void) {
         cmocka_unit_test(idle_workers_use_no_processor_time),
         cmocka_unit_test(a_pool_closes_whether_used_or_not),
         cmocka_unit_test(scratch_that_memory_cannot_hold_is_refused),
+        cmocka_unit_test(bound_workers_stay_on_their_processor_and_the_caller_is_free),
+        cmocka_unit_test(scratch_holds_nan_before_the_first_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
