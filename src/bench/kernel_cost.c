@@ -1,5 +1,6 @@
 #include "bench/kernel_times.h"
 #include "format/matrix.h"
+#include "kernel/linear/linear_groups.h"
 
 struct cost {
     double operations, bytes;
@@ -20,9 +21,10 @@ static double matrix_bytes(const struct lf_matrix *m) {
 }
 
 static struct cost linear(const struct lf_linear_args *a) {
+    struct lf_linear_args known = lf_linear_known(a);
     struct cost cost = {0};
-    for (uint32_t j = 0; j < a->n_jobs; j++) {
-        const struct lf_linear_job *job = &a->job[j];
+    for (uint32_t j = 0; j < known.n_jobs; j++) {
+        const struct lf_linear_job *job = &known.job[j];
         const struct lf_matrix *w = job->w;
         if (!job->rows)
             continue;
@@ -86,6 +88,13 @@ static struct cost engram_gather(const struct lf_engram_gather_args *a) {
     return (struct cost){0, a->rows * (double)a->columns * row};
 }
 
+static struct cost row_gather(const struct lf_row_gather_args *a) {
+    struct cost cost = {0};
+    for (uint32_t j = 0; j < a->n_jobs; j++)
+        cost.bytes += 2.0 * a->job[j].rows * (double)a->job[j].row_bytes;
+    return cost;
+}
+
 #define COST(name, cost_)                                                                          \
     case LF_TIMED_##name: {                                                                        \
         const struct lf_##name##_args *a = args;                                                   \
@@ -115,6 +124,7 @@ void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void
         COST(expert_join, halves(a->rows, (a->top + 2.0) * a->dim))
         COST(router, halves(a->rows, 2.0 * a->experts))
         COST(engram_gate, halves(a->rows, (3.0 * a->streams + 1.0) * a->dim))
+        COST(row_gather, row_gather(a))
     default:
         break;
     }

@@ -6,7 +6,7 @@
 #include "contract/check.h"
 #include "format/topology.h"
 
-enum { LF_OPERANDS_MAX = 24, LF_ARGS_BYTES = 256 };
+enum { LF_OPERANDS_MAX = 24, LF_ARGS_BYTES = 512 };
 
 // Gates as bits: of red_in, of --gates, of what failed.
 enum { LF_GATE_BOUND = 1, LF_GATE_ROWS = 2, LF_GATE_MEMORY = 4, LF_GATE_EDGES = 8 };

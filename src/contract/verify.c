@@ -92,7 +92,7 @@ static void check_calls(struct verify *v, const struct lf_layer *l) {
         uint32_t calls;
     } expected[] = {
         {"hc_mix", 2}, {"hc_collapse", 2}, {"hc_expand", 2}, {"attention", 1}, {"router", 1},
-        {"swiglu", 2}, {"expert_join", 1}, {"rms_norm", 4 + 2 * source},
+        {"swiglu", 2}, {"expert_group", 1}, {"expert_join", 1}, {"rms_norm", 4 + 2 * source},
         {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
         {"act_quant", 6 + index + codes}, {"linear", 8 + 2 * source + 2 * index + engram},
         {"compress_pool", pooled}, {"index_score", index}, {"index_select", index},

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
+#include "kernel/linear/linear_groups.h"
 
 // Kernels are called without a context: the stages that the present calls belong to.
 static struct lf_stages *active;
@@ -22,7 +23,8 @@ const char *lf_stage_buffer(const struct lf_v41 *m, const void *data) {
         {w->o, "attention"}, {w->u, "output groups"}, {w->u_q, "quantized output groups"},
         {w->iq, "index query"}, {w->iw, "index head weights"}, {w->score, "index scores"},
         {w->selected, "selection"}, {w->route_logits, "router logits"},
-        {w->route_id, "routes"}, {w->gate, "expert gates"}, {w->up, "expert hidden"},
+        {w->route_id, "routes"}, {w->pair_row, "pairs"},
+        {w->gate, "expert gates"}, {w->up, "expert hidden"},
         {w->down, "expert outputs"}, {w->shared, "shared output"},
         {w->engram_rows, "engram rows"}, {w->engram_kv, "engram keys and value"},
         {w->logits, "logits"}, {w->call_keys, "packed keys"},
@@ -162,7 +164,9 @@ static void judge_product(struct lf_stage *stage, const struct lf_linear_job *jo
 
 // Jobs point to jobs and weights, so its launch is judged from the sums of the reference itself.
 static void run_linear(const struct lf_linear_args *args) {
+    struct lf_linear_args known = lf_linear_known(args);
     size_t n = 1;
+    args = &known;
     for (uint32_t j = 0; j < args->n_jobs; j++)
         n += (size_t)args->job[j].rows * args->job[j].w->out;
     double *ref = calloc(2 * n, sizeof *ref), *at = ref;

@@ -62,6 +62,15 @@ static void router(struct lf_written *out, const struct lf_router_args *a) {
     add(out, a->weight);
 }
 
+// Its record takes a launch for a row.
+static void expert_group(struct lf_written *out, const struct lf_expert_group_args *a) {
+    one(out, 1, a->first);
+    add(out, a->pair_row);
+    add(out, a->pair_weight);
+    add(out, a->pair_of);
+    out->named = a->pair_row;
+}
+
 #define CASE(name_) if (!strcmp(kernel, #name_))
 #define ARGS(name_) ((const struct lf_##name_##_args *)args)
 
@@ -73,6 +82,7 @@ void lf_written_fill(struct lf_written *out, const char *kernel, const void *arg
     CASE(index_score) index_score(out, args);
     CASE(index_select) index_select(out, args);
     CASE(router) router(out, args);
+    CASE(expert_group) expert_group(out, args);
     CASE(rms_norm) one(out, ARGS(rms_norm)->rows, ARGS(rms_norm)->y);
     CASE(act_quant) one(out, ARGS(act_quant)->rows, ARGS(act_quant)->y);
     CASE(rope) one(out, ARGS(rope)->rows, ARGS(rope)->x);

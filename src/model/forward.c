@@ -78,10 +78,10 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     // At and above the last source only the cone of the boundaries runs (model.md 12.3).
     bool cone = layer->id >= m->last_source;
     if (cone)
-        lf_work_drop(&m->work, m->t, layer->id);
+        lf_rows_drop(m, layer->id);
     lf_window_keys(m, layer);
     if (cone)
-        lf_work_drop(&m->work, m->t, layer->id + 1);
+        lf_rows_drop(m, layer->id + 1);
     lf_stream_mix(m, &layer->hc_attn);
     lf_attention_run(m, layer);
     lf_stream_expand(m);

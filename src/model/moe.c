@@ -1,39 +1,31 @@
 #include "model/v41.h"
 
-#include <string.h>
-
-// Sorts the chosen (row, expert) pairs by expert: each expert's rows become one run.
+// The chosen (row, expert) pairs sorted by expert: each expert's rows become one run.
 static void group_pairs(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
-    uint32_t experts = layer->experts, top = layer->top, choices = w->rows * top;
-    memset(w->expert_first, 0, sizeof *w->expert_first * (experts + 1));
-    for (uint32_t i = 0; i < choices; i++)
-        w->expert_first[w->route_id[i] + 1]++;
-    for (uint32_t e = 0; e < experts; e++)
-        w->expert_first[e + 1] += w->expert_first[e];
-    for (uint32_t i = 0; i < choices; i++) {
-        uint32_t pair = w->expert_first[w->route_id[i]]++;
-        w->pair_row[pair] = i / top;
-#if LF_FAULT == 1
-        w->pair_weight[i] = w->route_weight[i]; // 1: weights not sorted with their pairs
-#else
-        w->pair_weight[pair] = w->route_weight[i];
-#endif
-        w->pair_of[i] = pair;
-    }
-    // Filling moved every start to the next expert's: shift them back.
-    memmove(w->expert_first + 1, w->expert_first, sizeof *w->expert_first * experts);
-    w->expert_first[0] = 0;
+    m->k.expert_group(m->pool, &(struct lf_expert_group_args){
+                                   .rows = w->rows, .top = layer->top, .experts = layer->experts,
+                                   .id = w->route_id, .weight = w->route_weight,
+                                   .first = w->expert_first, .pair_row = w->pair_row,
+                                   .pair_weight = w->pair_weight, .pair_of = w->pair_of});
 }
 
-static struct lf_linear_job *up_job(struct lf_v41 *m, struct lf_linear_job *job,
-                                    const struct lf_matrix *matrix, uint16_t *y, uint32_t first,
-                                    uint32_t rows, const uint32_t *index) {
+// The launch of work.job up to end; how many rows an expert has is known to the device alone.
+static void run_jobs(struct lf_v41 *m, const struct lf_linear_job *end) {
     struct lf_work *w = &m->work;
-    *job = (struct lf_linear_job){.w = matrix, .rows = rows,
+    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = (uint32_t)(end - w->job),
+                                                  .job = w->job, .room = w->job_room});
+}
+
+// group NULL: the shared expert, which reads every row.
+static struct lf_linear_job *up_job(struct lf_v41 *m, struct lf_linear_job *job,
+                                    const struct lf_matrix *matrix, uint16_t *y,
+                                    const uint32_t *group) {
+    struct lf_work *w = &m->work;
+    *job = (struct lf_linear_job){.w = matrix, .rows = w->rows,
                                   .x = lf_linear_input(matrix, w->in, w->in_q),
-                                  .x_stride = m->t->hidden, .x_index = index,
-                                  .y = y + (size_t)first * matrix->out, .y_stride = matrix->out};
+                                  .x_stride = m->t->hidden, .x_index = group ? w->pair_row : NULL,
+                                  .group = group, .y = y, .y_stride = matrix->out};
     return job + 1;
 }
 
@@ -43,16 +35,12 @@ static void gate_up(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *ga
     struct lf_work *w = &m->work;
     struct lf_linear_job *job = w->job;
     for (uint32_t e = 0; e < layer->experts; e++) {
-        uint32_t first = w->expert_first[e], rows = w->expert_first[e + 1] - first;
-        if (!rows)
-            continue;
-        job = up_job(m, job, &layer->expert[e].w1, w->gate, first, rows, w->pair_row + first);
-        job = up_job(m, job, &layer->expert[e].w3, w->up, first, rows, w->pair_row + first);
+        job = up_job(m, job, &layer->expert[e].w1, w->gate, w->expert_first + e);
+        job = up_job(m, job, &layer->expert[e].w3, w->up, w->expert_first + e);
     }
-    job = up_job(m, job, &layer->shared.w1, gate_shared, 0, w->rows, NULL);
-    job = up_job(m, job, &layer->shared.w3, up_shared, 0, w->rows, NULL);
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = (uint32_t)(job - w->job),
-                                                  .job = w->job});
+    job = up_job(m, job, &layer->shared.w1, gate_shared, NULL);
+    job = up_job(m, job, &layer->shared.w3, up_shared, NULL);
+    run_jobs(m, job);
 }
 
 static void activate(struct lf_v41 *m, uint16_t *gate, const uint16_t *up, const float *weight,
@@ -72,20 +60,16 @@ static void down(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_
     lf_quantize(m, gate_shared, up_shared, w->rows, shared_dim);
     struct lf_linear_job *job = w->job;
     for (uint32_t e = 0; e < layer->experts; e++) {
-        size_t first = w->expert_first[e];
-        uint32_t rows = w->expert_first[e + 1] - (uint32_t)first;
         const struct lf_matrix *w2 = &layer->expert[e].w2;
-        if (rows)
-            *job++ = (struct lf_linear_job){
-                .w = w2, .rows = rows, .x = lf_linear_input(w2, w->gate, w->up) + first * dim,
-                .x_stride = dim, .y = w->down + first * t->hidden, .y_stride = t->hidden};
+        *job++ = (struct lf_linear_job){
+            .w = w2, .group = w->expert_first + e, .x = lf_linear_input(w2, w->gate, w->up),
+            .x_stride = dim, .y = w->down, .y_stride = t->hidden};
     }
     *job++ = (struct lf_linear_job){
         .w = &layer->shared.w2, .rows = w->rows,
         .x = lf_linear_input(&layer->shared.w2, gate_shared, up_shared), .x_stride = shared_dim,
         .y = w->shared, .y_stride = t->hidden};
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = (uint32_t)(job - w->job),
-                                                  .job = w->job});
+    run_jobs(m, job);
 }
 
 void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -106,7 +90,11 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     uint16_t *up_shared = w->up + (size_t)pairs * t->expert_dim;
     lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
     gate_up(m, layer, gate_shared, up_shared);
-    activate(m, w->gate, w->up, w->pair_weight, pairs, t->expert_dim);
+    const float *weight = w->pair_weight;
+#if LF_FAULT == 1
+    weight = w->route_weight; // 1: weights not sorted with their pairs
+#endif
+    activate(m, w->gate, w->up, weight, pairs, t->expert_dim);
     activate(m, gate_shared, up_shared, NULL, w->rows, t->expert_dim * t->shared_experts);
     down(m, layer, gate_shared, up_shared);
     m->k.expert_join(m->pool, &(struct lf_expert_join_args){

@@ -46,6 +46,9 @@ void lf_batch_add(struct lf_v41 *m, uint32_t lane, uint64_t pos0, const uint32_t
 // Rotary rows and the entries that the call completes.
 void lf_batch_end(struct lf_v41 *m);
 
+// Drops the rows of depth below depth_min from every buffer that outlives a sublayer.
+void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min);
+
 // Section 4 of model.md over work.row: logits of the wanted rows land in work.logits in row order.
 void lf_forward(struct lf_v41 *m);
 

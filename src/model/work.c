@@ -103,6 +103,7 @@ static void take_experts(struct lf_work *w, struct taker *taker, const struct lf
     TAKE(w->down, pairs * t->hidden);
     TAKE(w->shared, n * t->hidden);
     TAKE(w->job, 2 * (size_t)w->experts_max + 8 + t->o_groups);
+    TAKE(w->job_room, 2 * (size_t)w->experts_max + 8 + t->o_groups);
 }
 
 static void take_rest(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
@@ -110,6 +111,7 @@ static void take_rest(struct lf_work *w, struct taker *taker, const struct lf_to
     size_t columns = (size_t)(t->engram_ngram - 1) * t->engram_heads;
     TAKE(w->row_all, n);
     TAKE(w->row, n);
+    TAKE(w->kept, n);
     TAKE(w->span, slots);
     TAKE(w->engram_number, n * columns);
     TAKE(w->engram_rows, n * columns * t->engram_dim);
@@ -201,34 +203,4 @@ void lf_work_trim(const struct lf_work *w, const struct lf_state_shape *shape, u
         if (used < w->buffer[i].bytes)
             lf_memory_give_back(w->buffer[i].at + used, w->buffer[i].bytes - used);
     }
-}
-
-static void move(void *base, size_t bytes_each, uint32_t to, uint32_t from) {
-    memcpy((char *)base + to * bytes_each, (const char *)base + from * bytes_each, bytes_each);
-}
-
-void lf_work_drop(struct lf_work *w, const struct lf_topology *t, uint32_t depth_min) {
-    size_t pairs_bytes = t->rope_dim / 2 * sizeof(float);
-    uint32_t kept = 0;
-    for (uint32_t r = 0; r < w->rows; r++) {
-        if (w->row[r].depth < depth_min)
-            continue;
-        if (kept != r) {
-            move(w->row, sizeof *w->row, kept, r);
-            move(w->x, sizeof *w->x * t->streams * t->hidden, kept, r);
-            move(w->pre, sizeof *w->pre * t->streams, kept, r);
-            move(w->in, sizeof *w->in * t->hidden, kept, r);
-            move(w->in_q, sizeof *w->in_q * t->hidden, kept, r);
-            move(w->selected, sizeof *w->selected * t->index_topk, kept, r);
-            move(w->n_selected, sizeof *w->n_selected, kept, r);
-            move(w->blocks, sizeof *w->blocks * t->candidate_blocks, kept, r);
-            move(w->n_blocks, sizeof *w->n_blocks, kept, r);
-            for (int i = 0; i < 2; i++) {
-                move(w->cos[i], pairs_bytes, kept, r);
-                move(w->sin[i], pairs_bytes, kept, r);
-            }
-        }
-        kept++;
-    }
-    w->rows = kept;
 }

@@ -28,6 +28,7 @@ struct lf_work {
     struct lf_row *row_all; // [rows_max] the call as given
     struct lf_row *row;     // [rows_max] rows still alive at the present layer
     uint32_t rows_all, rows;
+    uint32_t *kept;       // [rows_max] places of the rows that a drop leaves
     struct lf_span *span; // [slots]
     uint16_t *x;          // streams, bf16 [rows][streams][hidden]
     float *pre;           // [rows][streams], handed from sublayer to sublayer
@@ -60,7 +61,7 @@ struct lf_work {
     uint32_t *expert_first;          // [experts+1]
     uint16_t *gate, *up;             // [pairs + rows][expert_dim], shared rows last
     uint16_t *down, *shared;         // [pairs][hidden], [rows][hidden]
-    struct lf_linear_job *job;       // [2*experts + 8]
+    struct lf_linear_job *job, *job_room; // [2*experts + 8 + o_groups] of a launch; its own room
     uint64_t *engram_number;         // [rows][columns]
     uint16_t *engram_rows, *engram_kv; // [rows][columns*dim], [rows][(streams+1)*hidden]
     uint32_t *wanted;                // [rows] places of live rows whose logits are wanted
@@ -81,5 +82,3 @@ LF_CHECKED enum lf_status lf_work_open(struct lf_work *work, struct lf_arena *ar
 // Gives back what only calls of more rows than rows use; such calls take it again.
 void lf_work_trim(const struct lf_work *work, const struct lf_state_shape *shape, uint32_t slots,
                   uint32_t rows);
-// Drops the rows of depth below depth_min from every buffer that outlives a sublayer.
-void lf_work_drop(struct lf_work *work, const struct lf_topology *t, uint32_t depth_min);

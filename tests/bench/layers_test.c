@@ -74,7 +74,7 @@ static void does_a_timed_table_count_calls_operations_and_bytes(void **state) {
         {.w = &w, .rows = ROWS, .x = x, .x_stride = IN, .y = y, .y_stride = OUT},
         {.w = &w, .rows = 0, .x = x, .x_stride = IN, .y = y, .y_stride = OUT},
     };
-    struct lf_linear_args args = {2, job};
+    struct lf_linear_args args = {.n_jobs = 2, .job = job};
     struct lf_kernels kernels;
     struct lf_kernel_times times = {.wall = true, .threads = 1};
     struct lf_error err = LF_ERROR_INIT;

@@ -182,7 +182,7 @@ static void digest_linear(struct lab *lab) {
             for (uint32_t r = 0; r < sizeof rows / sizeof *rows; r++) {
                 struct lf_linear_job job = {.w = &m, .rows = rows[r], .x = x, .x_stride = in,
                                             .y = y, .y_stride = out, .y_f32 = 1};
-                lab->k.linear(lab->pool, &(struct lf_linear_args){1, &job});
+                lab->k.linear(lab->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
                 fold(lab, y, (size_t)rows[r] * out * 4);
             }
             lab->used = kept;
@@ -340,6 +340,18 @@ static void digest_ring_store(struct lab *lab) {
         fold(lab, ring[i], RING * PITCH);
 }
 
+static void digest_row_gather(struct lab *lab) {
+    enum { ROWS = 5, MORE = 9, BYTES = 5000, PITCH = 5003 };
+    static const uint32_t index[ROWS] = {0, 2, 3, 7, 8};
+    uint8_t *x = bytes(lab, MORE * PITCH, 0, 256), *y = take(lab, ROWS * BYTES);
+    struct lf_row_gather_job job[] = {{ROWS, index, x, PITCH, y, BYTES, BYTES},
+                                      {ROWS, index, x + 1, PITCH, x + 1, PITCH, BYTES}};
+    lab->k.row_gather(lab->pool, &(struct lf_row_gather_args){1, job});
+    fold(lab, y, ROWS * BYTES);
+    lab->k.row_gather(lab->pool, &(struct lf_row_gather_args){1, job + 1});
+    fold(lab, x, MORE * PITCH);
+}
+
 static void digest_router(struct lab *lab) {
     enum { ROWS = 9, EXPERTS = 48, TOP = 6 };
     float *logits = floats(lab, ROWS * EXPERTS, 5, 10), *bias = floats(lab, EXPERTS, -2, 4);
@@ -349,6 +361,21 @@ static void digest_router(struct lab *lab) {
                                                       weight});
     fold(lab, id, ROWS * TOP * 4);
     fold(lab, weight, ROWS * TOP * 4);
+}
+
+static void digest_expert_group(struct lab *lab) {
+    enum { ROWS = 9, EXPERTS = 20, TOP = 3, PAIRS = ROWS * TOP };
+    uint32_t *id = take(lab, PAIRS * 4), *of = take(lab, PAIRS * 4);
+    for (uint32_t i = 0; i < PAIRS; i++)
+        id[i] = below(lab, EXPERTS);
+    float *weight = floats(lab, PAIRS, 0, 4), *sorted = take(lab, PAIRS * 4);
+    uint32_t *first = take(lab, (EXPERTS + 1) * 4), *row = take(lab, PAIRS * 4);
+    struct lf_expert_group_args args = {ROWS, TOP, EXPERTS, id, weight, first, row, sorted, of};
+    lab->k.expert_group(lab->pool, &args);
+    fold(lab, first, (EXPERTS + 1) * 4);
+    fold(lab, row, PAIRS * 4);
+    fold(lab, sorted, PAIRS * 4);
+    fold(lab, of, PAIRS * 4);
 }
 
 static void digest_swiglu(struct lab *lab) {

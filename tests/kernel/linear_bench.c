@@ -117,7 +117,7 @@ static struct result measure(struct bench *b, enum lf_weight_format format,
     uint32_t n = make_jobs(b, m, job, format, shape, rows);
     double bytes = n * (double)(lf_matrix_row_bytes(m) * m->out + scale_bytes(m));
     double flops = 2.0 * n * m->out * m->in * rows;
-    struct lf_linear_args args = {n, job};
+    struct lf_linear_args args = {.n_jobs = n, .job = job};
     b->k.linear(b->pool, &args);
     for (uint32_t r = 0; r < b->repeats; r++) {
         double read = read_rate(b), peak = peak_rate(b), t = seconds(b);

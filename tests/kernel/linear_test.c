@@ -147,7 +147,7 @@ static void check_job(enum lf_isa isa, struct lf_pool *pool, struct lf_linear_jo
     size_t element = job.y_f32 ? 4 : 2;
     size_t bytes = ((job.rows - 1) * job.y_stride + job.w->out) * element;
     struct lf_check_buffer y = lf_check_open(bytes, 0);
-    struct lf_linear_args args = {1, &job};
+    struct lf_linear_args args = {.n_jobs = 1, .job = &job};
     job.y = y.data;
     lf_check_poison(&y, 0xEE);
     lf_check_kernels(isa)->linear(pool, &args);
@@ -266,7 +266,7 @@ static void every_element_is_within_the_bound_of_float64(void **state) {
                 double ref[6 * OUT], limit[6 * OUT];
                 struct lf_linear_job job = {.w = &w.m, .rows = rows, .x = x, .x_stride = IN,
                                             .y = y, .y_stride = OUT, .y_f32 = 1};
-                struct lf_linear_args args = {1, &job};
+                struct lf_linear_args args = {.n_jobs = 1, .job = &job};
                 lf_linear_f64_sums(&args, ref, limit);
                 for (uint32_t i = 0; i < rows * OUT; i++)
                     limit[i] *= lf_check_gamma(lf_linear_f64_depth(&w.m));
@@ -311,7 +311,7 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
             float alone[SAMPLES][OUT], y[CALL_MAX][OUT];
             struct lf_linear_job job = {.w = &w.m, .x = x, .x_stride = IN, .x_index = index,
                                         .y_stride = OUT, .y_f32 = 1};
-            struct lf_linear_args args = {1, &job};
+            struct lf_linear_args args = {.n_jobs = 1, .job = &job};
             for (uint32_t s = 0; s < SAMPLES; s++) {
                 index[0] = s;
                 job.rows = 1, job.y = alone[s];
@@ -449,11 +449,11 @@ static void several_jobs_in_one_launch_give_what_each_gives_alone(void **state) 
             memset(alone, 0xEE, sizeof alone);
             for (uint32_t j = 0; j < JOBS; j++) {
                 job[j].y = alone[j];
-                struct lf_linear_args one = {1, &job[j]};
+                struct lf_linear_args one = {.n_jobs = 1, .job = &job[j]};
                 lf_check_kernels(i)->linear(pool, &one);
                 job[j].y = y[j];
             }
-            struct lf_linear_args all = {JOBS, job}, none = {0, NULL};
+            struct lf_linear_args all = {.n_jobs = JOBS, .job = job}, none = {0};
             lf_check_kernels(i)->linear(pool, &all);
             lf_check_kernels(i)->linear(pool, &none);
             lf_check_same(lf_isa_name(i), y, alone, sizeof y);
@@ -484,6 +484,38 @@ static void a_row_longer_than_scratch_gives_the_declared_bits(void **state) {
     lf_pool_close(pool);
 }
 
+// Rows that another kernel chose: empty groups, an index, bf16 and float32.
+static void a_groups_rows_give_what_they_give_as_a_job(void **state) {
+    (void)state;
+    enum { ROWS = 7, OUT = 40, IN = 64, GROUPS = 4 };
+    static const uint32_t bounds[GROUPS + 1] = {0, 3, 3, 6, 7}, index[ROWS] = {6, 1, 0, 2, 2, 5, 3};
+    struct lf_check_rng rng = {19};
+    struct weights w = weights_open(LF_WEIGHT_BF16, OUT, IN, 0);
+    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_linear_job job[GROUPS], room[GROUPS];
+    uint16_t x[ROWS * IN];
+    float want[ROWS * OUT], got[ROWS * OUT];
+    weights_fill(&w, &rng, LF_STYLE_NORMAL);
+    lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, x, ROWS * IN);
+    for (int form = 0; form < 4; form++) {
+        struct lf_linear_job all = {.w = &w.m, .rows = ROWS, .x = x, .x_stride = IN, .y = want,
+                                    .y_stride = OUT, .y_f32 = form & 1,
+                                    .x_index = form & 2 ? index : NULL};
+        size_t bytes = sizeof want / (all.y_f32 ? 1 : 2);
+        lf_linear_portable(pool, &(struct lf_linear_args){.n_jobs = 1, .job = &all});
+        for (uint32_t g = 0; g < GROUPS; g++) {
+            job[g] = all;
+            job[g].rows = 0, job[g].y = got, job[g].group = bounds + g;
+        }
+        memset(got, 0xEE, sizeof got);
+        struct lf_linear_args args = {.n_jobs = GROUPS, .job = job, .room = room};
+        lf_linear_portable(pool, &args);
+        lf_check_same("groups", got, want, bytes);
+    }
+    lf_pool_close(pool);
+    weights_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_gives_the_declared_bits),
@@ -495,6 +527,7 @@ int main(void) {
         cmocka_unit_test(all_codes_and_all_edge_scales_are_decoded),
         cmocka_unit_test(extreme_magnitudes_give_the_declared_bits),
         cmocka_unit_test(several_jobs_in_one_launch_give_what_each_gives_alone),
+        cmocka_unit_test(a_groups_rows_give_what_they_give_as_a_job),
         cmocka_unit_test(a_row_longer_than_scratch_gives_the_declared_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

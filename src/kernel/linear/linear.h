@@ -17,21 +17,23 @@
     "exact for QA8 values, so t is the exact sum rounded once; other x keep this order), then "    \
     "one fused multiply-add of t and the block's scale. A row's end that is no multiple of 16 "    \
     "words is padded with products +0 * +0. Then partials i and i+8 are added, i and i+4, i and "  \
-    "i+2, i and i+1. Output: bf16 nearest even, or the float32 total; a NaN is stored as 7FC0, "   \
-    "7FC00000. Bound: g(D) sum |w x|, D = (elements of a partial) + 4, for MXFP4 and QA8 values "  \
-    "(words of a partial) + 1 + 4. Which form runs depends on format and rows; all forms give "    \
-    "these bits. A weight row is read once a call while it decodes into scratch (always up to "    \
-    "LF_LINEAR_ROWS_BLOCK rows)."
+    "i+2, i and i+1. Output: bf16 nearest even, or the float32 total; a NaN is stored as 7FC0, "  \
+    "7FC00000. Bound: g(D) sum |w x|, D = (elements of a partial) + 4, for MXFP4 and QA8 values " \
+    "(words of a partial) + 1 + 4. Which form runs depends on format and rows; all forms give "   \
+    "these bits. A job with a group has the rows that another kernel chose (expert_group): those " \
+    "of x, or of x_index where it is given, and of y. A weight row is read once a call while it "  \
+    "decodes into scratch (always up to LF_LINEAR_ROWS_BLOCK rows)."
 
 // What a worker needs: lf_pool_open's scratch_bytes must not be less.
 enum { LF_LINEAR_SCRATCH_BYTES = 704 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
 
 struct lf_linear_job {
     const struct lf_matrix *w;
-    uint32_t rows;           // 0 is allowed
+    uint32_t rows;           // 0 is allowed; not read where there is a group
     const uint16_t *x;       // bf16; row r is at x + (x_index ? x_index[r] : r) * x_stride
     size_t x_stride;         // elements
     const uint32_t *x_index; // [rows] or NULL
+    const uint32_t *group;   // NULL, or [2] a kernel wrote: its rows are group[0] .. group[1]-1
     void *y;                 // bf16 or float32 [rows][y_stride]; row r of the job at r * y_stride
     size_t y_stride;         // elements
     int y_f32;               // 0: bf(dot), 1: float32
@@ -39,7 +41,8 @@ struct lf_linear_job {
 
 struct lf_linear_args {
     uint32_t n_jobs;
-    const struct lf_linear_job *job;
+    const struct lf_linear_job *job; // of the host, whatever the device, as is job->w
+    struct lf_linear_job *room; // [n_jobs] of the host where a job has a group, else NULL
 };
 
 LF_DECLARE_KERNEL(linear);

@@ -11,11 +11,12 @@
 enum { X, W, SCALE, Y, Y_F32, OPERANDS };
 enum { OUT_MOST = 40, VECTORS = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
 
-// One map and its only job; the launch's arguments come first.
+// One map and its jobs; the launch's arguments come first.
 struct map {
     struct lf_linear_args args;
-    struct lf_linear_job job;
+    struct lf_linear_job job[2], room[2];
     struct lf_matrix w;
+    uint32_t grouped, bounds[3]; // grouped: two jobs whose rows are told in memory
 };
 _Static_assert(sizeof(struct map) <= LF_ARGS_BYTES, "a shape of linear");
 
@@ -29,9 +30,9 @@ static size_t scale_bytes(const struct lf_matrix *m) {
 static void add(struct lf_shapes *shapes, const char *model, uint32_t rows,
                 enum lf_weight_format format, uint32_t out, uint32_t in, int y_f32) {
     static const char *const names[LF_WEIGHT_FORMATS] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
-    struct map map = {.job = {.x_stride = in, .y_f32 = y_f32}, .w = {.format = format, .in = in}};
+    struct map map = {.job = {{.x_stride = in, .y_f32 = y_f32}}, .w = {.format = format, .in = in}};
     map.w.out = out < OUT_MOST ? out : OUT_MOST;
-    map.job.y_stride = map.w.out;
+    map.job[0].y_stride = map.w.out;
     if (out && in)
         lf_shapes_add(shapes, rows, &map, sizeof map, "%s %s %ux%u%s", model, names[format],
                       map.w.out, in, y_f32 ? " f32" : "")
@@ -53,7 +54,7 @@ static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
 }
 
 static void ragged(struct lf_shapes *shapes) {
-    struct map gaps = {.job = {.x_stride = 107, .y_stride = 45, .y_f32 = 1},
+    struct map gaps = {.job = {{.x_stride = 107, .y_stride = 45, .y_f32 = 1}},
                        .w = {.format = LF_WEIGHT_BF16, .out = 37, .in = 99}};
     add(shapes, "ragged", 64, LF_WEIGHT_FP8, 97, 1184, 1);
     add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 97, 1184, 1);
@@ -62,6 +63,8 @@ static void ragged(struct lf_shapes *shapes) {
     add(shapes, "ragged", 64, LF_WEIGHT_F32, 50, 160, 1);
     add(shapes, "ragged", 64, LF_WEIGHT_BF16, 7, 33, 0);
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 with gaps");
+    gaps.grouped = 1;
+    lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 in groups");
 }
 
 // QA8 values where the map reads them.
@@ -117,29 +120,41 @@ static void describe(const void *args, struct lf_operand *o) {
     const struct map *map = args;
     const struct lf_matrix *m = &map->w;
     o[X] = lf_operand("x", LF_IN, LF_BF16, m->in);
-    o[X].pitch = map->job.x_stride, o[X].fill = fill_x;
+    o[X].pitch = map->job->x_stride, o[X].fill = fill_x;
     o[W] = lf_operand("w", LF_WEIGHT, LF_U8, lf_matrix_row_bytes(m) * m->out);
     o[W].align = 1, o[W].fill = fill_w;
     o[SCALE] = lf_operand("scale", LF_WEIGHT, LF_U8, scale_bytes(m));
     o[SCALE].align = 1, o[SCALE].fill = fill_scale;
-    o[Y] = lf_operand("y", LF_OUT, LF_BF16, map->job.y_f32 ? 0 : m->out);
-    o[Y_F32] = lf_operand("y", LF_OUT, LF_F32, map->job.y_f32 ? m->out : 0);
-    o[Y].pitch = o[Y_F32].pitch = map->job.y_stride;
+    o[Y] = lf_operand("y", LF_OUT, LF_BF16, map->job->y_f32 ? 0 : m->out);
+    o[Y_F32] = lf_operand("y", LF_OUT, LF_F32, map->job->y_f32 ? m->out : 0);
+    o[Y].pitch = o[Y_F32].pitch = map->job->y_stride;
+}
+
+// The first third of the rows and the others.
+static void bind_groups(struct map *map, uint32_t rows) {
+    map->bounds[0] = 0, map->bounds[1] = rows / 3, map->bounds[2] = rows;
+    map->job[0].group = map->bounds;
+    map->job[1] = map->job[0];
+    map->job[1].group++;
+    map->args.n_jobs = 2;
+    map->args.room = map->room;
 }
 
 static void bind(const struct lf_call *call, void *args) {
     struct map *map = args;
     map->w.data = call->data[W];
     map->w.scale = scale_bytes(&map->w) ? call->data[SCALE] : NULL;
-    map->job.w = &map->w, map->job.rows = call->rows, map->job.x = call->data[X];
-    map->job.y = call->data[map->job.y_f32 ? Y_F32 : Y];
-    map->args = (struct lf_linear_args){1, &map->job};
+    map->job->w = &map->w, map->job->rows = call->rows, map->job->x = call->data[X];
+    map->job->y = call->data[map->job->y_f32 ? Y_F32 : Y];
+    map->args = (struct lf_linear_args){.n_jobs = 1, .job = map->job};
+    if (map->grouped)
+        bind_groups(map, call->rows);
 }
 
 // g(D) sum |w x|, and what subnormal sums lose.
 static void bound(const void *args, const double *ref, double *error) {
     const struct map *map = args;
-    size_t n = (size_t)map->job.rows * map->w.out;
+    size_t n = (size_t)map->job->rows * map->w.out;
     double depth = lf_linear_f64_depth(&map->w);
     double *out = calloc(n, sizeof *out);
     if (!out)
@@ -206,6 +221,7 @@ static const struct lf_control controls[] = {
     {10, "a row that has no digits is not done again", LF_GATE_EDGES, VECTORS},
     {11, "low digits left out", LF_GATE_ROWS, VECTORS},
     {12, "two blocks of x swapped for odd rows", LF_GATE_ROWS, VECTORS},
+    {13, "a group's x begins a row early", LF_GATE_BOUND | LF_GATE_ROWS, 0},
 };
 
 const struct lf_record lf_linear_record = {

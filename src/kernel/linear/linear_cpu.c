@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "device/pool.h"
 #include "kernel/isa.h"
+#include "kernel/linear/linear_groups.h"
 #if defined(__AVX2__) || defined(LF_NEON)
 #include "kernel/linear/linear_forms.h"
 #else
@@ -50,7 +51,8 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
 }
 
 void LF_KERNEL_NAME(lf_linear)(struct lf_pool *pool, const struct lf_linear_args *args) {
-    struct launch launch = {.pool = pool, .args = args};
+    struct lf_linear_args known = lf_linear_known(args);
+    struct launch launch = {.pool = pool, .args = args = &known};
     uint64_t outputs = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_matrix *m = args->job[j].w;

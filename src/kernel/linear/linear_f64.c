@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include "kernel/linear/linear_groups.h"
 #include "kernel/reference.h"
 
 static double f16(const uint8_t *data, size_t i) {
@@ -33,8 +34,9 @@ static double weight(const struct lf_matrix *m, size_t o, size_t k) {
 }
 
 void lf_linear_f64_sums(const struct lf_linear_args *args, double *out, double *magnitude) {
-    for (uint32_t j = 0; j < args->n_jobs; j++) {
-        const struct lf_linear_job *job = &args->job[j];
+    struct lf_linear_args known = lf_linear_known(args);
+    for (uint32_t j = 0; j < known.n_jobs; j++) {
+        const struct lf_linear_job *job = &known.job[j];
         for (uint32_t r = 0; r < job->rows; r++) {
             const uint16_t *x = job->x + (job->x_index ? job->x_index[r] : r) * job->x_stride;
             for (uint32_t o = 0; o < job->w->out; o++) {
