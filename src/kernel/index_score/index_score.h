@@ -25,9 +25,14 @@ struct lf_index_score_args {
     size_t score_stride;
 };
 
-// What one worker needs of lf_pool_scratch: 64 keys, the queries, their dot products, weights.
+// Rows that share a block of keys.
+enum { LF_INDEX_SCORE_ROWS = 8 };
+
+// What one worker needs of lf_pool_scratch: keys and queries as codes, and as numbers one head's.
 static inline size_t lf_index_score_scratch_bytes(uint32_t heads, uint32_t dim) {
-    return sizeof(float) * ((64 + (size_t)heads) * ((size_t)dim + 16) + (size_t)heads * (64 + 1));
+    size_t queries = (size_t)LF_INDEX_SCORE_ROWS * heads, groups = dim / 32, wide = dim;
+    size_t floats = 64 * wide + wide + 2 * 64 + queries + groups * 64 + 2 * queries * groups;
+    return sizeof(float) * (floats + wide / 8 * 64) + 64 * wide + queries * (wide + 64);
 }
 
 LF_DECLARE_KERNEL(index_score);

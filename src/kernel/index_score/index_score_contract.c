@@ -8,7 +8,10 @@
 #include "contract/record.h"
 #include "kernel/index_score/index_score.h"
 #include "kernel/reference.h"
+#include "kernel/table.h"
 
+// Sets that sum codes as integers.
+enum { WITH_CODES = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
 enum { ROW, Q, HEAD_WEIGHT, KEYS, PAGE, PAGED, VISIBLE, SCORE, OPERANDS };
 
 // The kernel's arguments, and how many entries a row may see here.
@@ -243,6 +246,16 @@ static void code_edges(struct lf_trial *trial, const struct lf_shape *shape) {
     lf_call_close(call);
 }
 
+// Queries of any bf16 values, which no code stands for.
+static void value_edges(struct lf_trial *trial, const struct lf_shape *shape) {
+    const struct score_shape *s = (const void *)shape->args;
+    struct lf_call *call = lf_call_open(trial, shape, 2, LF_STYLE_NORMAL);
+    for (uint32_t i = 0; i < s->args.heads * s->args.dim; i++)
+        *(uint16_t *)lf_call_at(call, Q, 1, i) = (uint16_t)(0x3F00 + i * 37 % 256);
+    lf_call_judge(call);
+    lf_call_close(call);
+}
+
 static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     const struct score_shape *s = (const void *)shape->args;
     if (s->entries > 1 << 16)
@@ -253,6 +266,7 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     lf_call_close(call);
     nan_edges(trial, shape);
     code_edges(trial, shape);
+    value_edges(trial, shape);
     for (uint32_t kind = 0; kind < LF_HOSTILE_KINDS; kind++) {
         if (kind == 2) // sums of the largest pass float32 in some order
             continue;
@@ -272,7 +286,8 @@ static size_t scratch(const void *args) {
 static uint32_t products(const void *args, uint32_t rows, struct lf_product *product) {
     const struct score_shape *s = args;
     uint64_t parts = (s->args.score_stride + 1023) / 1024;
-    product[0] = (struct lf_product){"tasks", rows * parts, 32};
+    uint64_t groups = (rows + LF_INDEX_SCORE_ROWS - 1) / LF_INDEX_SCORE_ROWS;
+    product[0] = (struct lf_product){"tasks", groups * parts, 32};
     product[1] = (struct lf_product){"entries of a row's tasks", parts * 1024, 32};
     product[2] = (struct lf_product){"bytes of a page",
                                      LF_PAGE_ROWS * (uint64_t)lf_qf4e_row_bytes(s->args.dim), 32};
@@ -290,6 +305,8 @@ static const struct lf_control controls[] = {
     {8, "the first lane's keys for every row", LF_GATE_ROWS, 0},
     {9, "the ReLU of a NaN is 0", LF_GATE_EDGES, 0},
     {10, "the newest entry is not scored", LF_GATE_BOUND | LF_GATE_MEMORY, 0},
+    {11, "a query of other values cut to codes", LF_GATE_EDGES, WITH_CODES},
+    {12, "the middle of the keys' codes stays in", LF_GATE_BOUND, WITH_CODES},
 };
 
 const struct lf_record lf_index_score_record = {

@@ -5,65 +5,103 @@
 #include "base/error.h"
 #include "device/pool.h"
 #include "kernel/cache_row.h"
-#include "kernel/dots.h"
 #include "kernel/isa.h"
 #include "kernel/settle.h"
+#include "kernel/sum16.h"
+#if defined(__AVX2__) || defined(LF_NEON)
+#define LF_INDEX_CODES 1
+#include "kernel/index_score/index_codes.h"
+#endif
 
-// An item is one row by ITEM entries, worked through in blocks of BLOCK keys.
-enum { BLOCK = 64, ITEM = 1024 };
+// An item is up to ROWS rows by ITEM entries, worked through in blocks of BLOCK keys.
+enum { BLOCK = 64, ITEM = 1024, ROWS = LF_INDEX_SCORE_ROWS };
 
 struct job {
     struct lf_index_score_args args;
     struct lf_pool *pool;
-    uint32_t parts; // items a row
+    uint32_t parts; // items of a group of rows
 };
 
 struct space {
-    size_t stride;
-    float *keys, *q, *z, *weight;
+    const struct lf_index_score_args *args;
+    const uint8_t *row[BLOCK]; // the packed keys of the block; the last repeats
+    bool widened;              // keys holds them
+    float *keys, *query, *z;   // [BLOCK][dim], [dim], [2][BLOCK]
+    float *weight;             // [ROWS][heads]
+#ifdef LF_INDEX_CODES
+    uint32_t spread_max, *dword;
+    struct code_keys codes;
+    struct code_query *queries; // [ROWS][heads]
+#endif
 };
 
-static struct space lay_out(const struct job *job, uint32_t row, uint32_t worker) {
+static void lay_out(struct space *space, const struct job *job, uint32_t worker) {
     const struct lf_index_score_args *args = &job->args;
-    size_t stride = (size_t)args->dim + 16, heads = args->heads;
-    float *at = lf_pool_scratch(job->pool, worker, lf_index_score_scratch_bytes(args->heads,
-                                                                                args->dim));
-    struct space space = {.stride = stride, .keys = at};
-    space.q = space.keys + BLOCK * stride;
-    space.z = space.q + heads * stride;
-    space.weight = space.z + heads * BLOCK;
-    const uint16_t *q = args->q + row * heads * args->dim;
-    for (size_t h = 0; h < heads; h++) {
-        space.weight[h] = lf_bf16_to_f32(args->head_weight[row * heads + h]) * args->weight_scale;
-#if LF_FAULT == 2 // 2: each head with the weight of the next
-        space.weight[h] = lf_bf16_to_f32(args->head_weight[row * heads + (h + 1) % heads]) *
-                          args->weight_scale;
-#elif LF_FAULT == 3 // 3: the weights' scale left out
-        space.weight[h] = lf_bf16_to_f32(args->head_weight[row * heads + h]);
+    size_t dim = args->dim;
+    uint8_t *at = lf_pool_scratch(job->pool, worker, lf_index_score_scratch_bytes(args->heads,
+                                                                                  args->dim));
+    space->args = args;
+#ifdef LF_INDEX_CODES
+    size_t groups = dim / CODES_GROUP, queries = (size_t)ROWS * args->heads;
+    space->queries = (struct code_query *)(void *)at;
+    at += queries * sizeof *space->queries;
 #endif
-        for (size_t d = 0; d < args->dim; d++)
-            space.q[h * stride + d] = lf_bf16_to_f32(q[h * args->dim + d]);
-    }
-    return space;
+    space->keys = (float *)(void *)at;
+    space->query = space->keys + BLOCK * dim;
+    space->z = space->query + dim;
+    space->weight = space->z + 2 * BLOCK;
+#ifdef LF_INDEX_CODES
+    space->spread_max = codes_spread_max(args->dim);
+    space->codes.unit = space->weight + queries;
+    float *units = space->codes.unit + groups * BLOCK;
+    uint32_t *starts = (uint32_t *)(void *)(units + queries * groups);
+    space->dword = starts + queries * groups;
+    space->codes.step = (uint8_t *)(space->dword + dim / 8 * BLOCK);
+    int8_t *steps = (int8_t *)(space->codes.step + dim * BLOCK);
+    for (size_t i = 0; i < queries; i++)
+        space->queries[i] = (struct code_query){.step = steps + i * dim, .unit = units + i * groups,
+                                                .start = starts + i * groups};
+#endif
 }
 
-// Keys first .. first+n-1; zeros up to BLOCK, so that every loop over keys has one length.
-static void widen_block(const struct lf_index_score_args *args, uint32_t row, uint32_t first,
-                        uint32_t n, const struct space *space) {
-    const struct lf_paged *keys = &args->keys[args->row[row].lane];
+// Weights and queries of row `row`, the i-th of the item.
+static void read_row(struct space *space, uint32_t row, uint32_t i) {
+    const struct lf_index_score_args *args = space->args;
+    size_t heads = args->heads;
+    for (size_t h = 0; h < heads; h++) {
+        float *weight = &space->weight[i * heads + h];
+        *weight = lf_bf16_to_f32(args->head_weight[row * heads + h]) * args->weight_scale;
+#if LF_FAULT == 2 // 2: each head with the weight of the next
+        *weight = lf_bf16_to_f32(args->head_weight[row * heads + (h + 1) % heads]) *
+                  args->weight_scale;
+#elif LF_FAULT == 3 // 3: the weights' scale left out
+        *weight = lf_bf16_to_f32(args->head_weight[row * heads + h]);
+#endif
+#ifdef LF_INDEX_CODES
+        codes_query(&space->queries[i * heads + h], args->q + (row * heads + h) * args->dim,
+                    args->dim);
+#endif
+    }
+}
+
+// Keys first .. first+n-1 of a lane.
+static void read_block(struct space *space, uint32_t lane, uint32_t first, uint32_t n) {
+    const struct lf_index_score_args *args = space->args;
     uint32_t row_bytes = lf_qf4e_row_bytes(args->dim);
 #if LF_FAULT == 8
-    keys = args->keys; // 8: the first lane's keys for every row
+    lane = 0; // 8: the first lane's keys for every row
 #endif
-    for (uint32_t t = 0; t < n; t++) {
-        const uint8_t *key = lf_paged_row(keys, first + t, row_bytes);
+    for (uint32_t t = 0; t < BLOCK; t++) {
+        uint32_t entry = first + (t < n ? t : n - 1);
+        space->row[t] = lf_paged_row(&args->keys[lane], entry, row_bytes);
 #if LF_FAULT == 4 // 4: the last key of a page read as the one before
-        key -= (first + t) % LF_PAGE_ROWS == LF_PAGE_ROWS - 1 ? row_bytes : 0;
+        space->row[t] -= entry % LF_PAGE_ROWS == LF_PAGE_ROWS - 1 ? row_bytes : 0;
 #endif
-        lf_qf4e_widen(space->keys + t * space->stride, key, args->dim);
     }
-    for (uint32_t t = n; t < BLOCK; t++)
-        memset(space->keys + t * space->stride, 0, args->dim * sizeof(float));
+    space->widened = false;
+#ifdef LF_INDEX_CODES
+    codes_block(&space->codes, space->row, args->dim, space->dword);
+#endif
 }
 
 static float rectify(float z) {
@@ -77,46 +115,105 @@ static float rectify(float z) {
     return z < 0.0f ? 0.0f : z;
 }
 
+// One head by the definition.
+static void dots_plain(struct space *space, const uint16_t *q) {
+    uint32_t dim = space->args->dim;
+    for (uint32_t t = 0; t < BLOCK && !space->widened; t++)
+        lf_qf4e_widen(space->keys + t * dim, space->row[t], dim);
+    space->widened = true;
+    for (uint32_t d = 0; d < dim; d++)
+        space->query[d] = lf_bf16_to_f32(q[d]);
+    for (uint32_t t = 0; t < BLOCK; t++)
+        space->z[t] = lf_dot16(space->query, space->keys + t * dim, dim);
+}
+
+// Dot products of the block with head h of row `row`, the i-th, and with as many more as returned.
+static uint32_t dots(struct space *space, uint32_t row, uint32_t i, uint32_t h) {
+    const struct lf_index_score_args *args = space->args;
+#ifdef LF_INDEX_CODES
+    const struct code_query *q = &space->queries[(size_t)i * args->heads + h];
+    uint32_t room = space->spread_max - space->codes.spread, fit = 0;
+    while (space->codes.spread <= space->spread_max && fit < 2 && h + fit < args->heads &&
+           q[fit].spread <= room)
+        fit++;
+    if (fit) {
+        codes_dots(fit, space->z, q, &space->codes, args->dim);
+        return fit;
+    }
+#else
+    (void)i;
+#endif
+    dots_plain(space, args->q + ((size_t)row * args->heads + h) * args->dim);
+    return 1;
+}
+
+static void score_block(struct space *space, uint32_t row, uint32_t i, uint32_t first, uint32_t n) {
+    const struct lf_index_score_args *args = space->args;
+    const float *weight = space->weight + (size_t)i * args->heads;
+    float total[BLOCK] = {0}, *score = args->score + row * args->score_stride + first;
+    uint32_t heads = args->heads;
+#if LF_FAULT == 5
+    heads -= heads > 1; // 5: the last head left out
+#endif
+    for (uint32_t h = 0, did; h < heads; h += did) {
+        did = dots(space, row, i, h);
+        for (uint32_t j = 0; j < did && h + j < heads; j++)
+            for (uint32_t t = 0; t < BLOCK; t++)
+                total[t] = fmaf(weight[h + j], rectify(space->z[j * BLOCK + t]), total[t]);
+    }
+#if LF_FAULT == 7
+    n = BLOCK; // 7: a block is stored in full whatever is visible
+#elif LF_FAULT == 10
+    n -= first + n == args->visible[row]; // 10: the newest entry is not scored
+#endif
+    for (uint32_t t = 0; t < n; t++)
+        score[t] = lf_f32_settle(total[t]);
+}
+
+// Rows first_row .. first_row+rows-1, all of one lane, by entries from .. from+ITEM-1.
+static void score_rows(struct space *space, uint32_t first_row, uint32_t rows, uint32_t from) {
+    const struct lf_index_score_args *args = space->args;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t visible = args->visible[first_row + i];
+        most = visible > most ? visible : most;
+        if (visible > from)
+            read_row(space, first_row + i, i);
+    }
+    uint32_t end = most > from && most - from > ITEM ? from + ITEM : most;
+    for (uint32_t first = from; first < end; first += BLOCK) {
+        read_block(space, args->row[first_row].lane, first,
+                   end - first < BLOCK ? end - first : BLOCK);
+        for (uint32_t i = 0; i < rows; i++) {
+            uint32_t visible = args->visible[first_row + i];
+            uint32_t stop = visible < end ? visible : end;
+            if (stop > first)
+                score_block(space, first_row + i, i, first,
+                            stop - first < BLOCK ? stop - first : BLOCK);
+        }
+    }
+}
+
 static void score_item(void *ctx, uint32_t item, uint32_t worker) {
     const struct job *job = ctx;
     const struct lf_index_score_args *args = &job->args;
-    uint32_t row = item / job->parts, from = item % job->parts * ITEM;
-    uint32_t visible = args->visible[row];
-    if (from >= visible)
-        return;
-    uint32_t end = visible - from < ITEM ? visible : from + ITEM;
-    struct space space = lay_out(job, row, worker);
-    struct lf_rows_f32 q = {space.q, space.stride}, keys = {space.keys, space.stride};
-    float *score = args->score + row * args->score_stride;
-    for (uint32_t first = from; first < end; first += BLOCK) {
-        uint32_t n = end - first < BLOCK ? end - first : BLOCK;
-        float total[BLOCK] = {0};
-        widen_block(args, row, first, n, &space);
-        lf_dots_block(space.z, BLOCK, q, args->heads, keys, BLOCK, args->dim);
-        for (uint32_t h = 0; h < args->heads; h++) {
-            const float *z = space.z + (size_t)h * BLOCK;
-            for (int t = 0; t < BLOCK; t++)
-                total[t] = fmaf(space.weight[h], rectify(z[t]), total[t]);
-        }
-#if LF_FAULT == 5 // 5: the last head left out
-        for (int t = 0; t < BLOCK; t++)
-            total[t] -= space.weight[args->heads - 1] *
-                        rectify(space.z[(size_t)(args->heads - 1) * BLOCK + (size_t)t]);
-#elif LF_FAULT == 7
-        n = BLOCK; // 7: a block is stored in full whatever is visible
-#elif LF_FAULT == 10
-        n -= first + n == visible; // 10: the newest entry is not scored
-#endif
-        for (uint32_t t = 0; t < n; t++)
-            score[first + t] = lf_f32_settle(total[t]);
+    uint32_t row = item / job->parts * ROWS, from = item % job->parts * ITEM;
+    uint32_t end = args->rows - row < ROWS ? args->rows : row + ROWS;
+    struct space space;
+    lay_out(&space, job, worker);
+    for (uint32_t run; row < end; row += run) {
+        run = 1;
+        while (row + run < end && args->row[row + run].lane == args->row[row].lane)
+            run++;
+        score_rows(&space, row, run, from);
     }
 }
 
 void LF_KERNEL_NAME(lf_index_score)(struct lf_pool *pool, const struct lf_index_score_args *args) {
     LF_ASSERT(args->dim % 32 == 0);
-    uint32_t most = 0;
+    uint32_t most = 0, groups = (args->rows + ROWS - 1) / ROWS;
     for (uint32_t row = 0; row < args->rows; row++)
         most = args->visible[row] > most ? args->visible[row] : most;
     struct job job = {.args = *args, .pool = pool, .parts = (most + ITEM - 1) / ITEM};
-    lf_pool_run(pool, args->rows * job.parts, score_item, &job);
+    lf_pool_run(pool, groups * job.parts, score_item, &job);
 }
