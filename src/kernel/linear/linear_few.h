@@ -1,4 +1,4 @@
-// Two to eight rows of BF16 or FP8: an output's weights stay in registers for up to four rows.
+// Two to eight rows of FP8: an output's weights stay in registers for up to four rows.
 #pragma once
 #include "kernel/linear/linear_decode.h"
 #include "kernel/linear/linear_plain.h"
@@ -22,8 +22,8 @@ struct few {
 #define FEW_EACH(act) EACH_PART(act, 0) EACH_PART(act, 1) EACH_PART(act, 2) EACH_PART(act, 3)
 #define FEW_ROW(r, e, part)                                                                        \
     if (rows > r)                                                                                  \
-        vec_fma_to(&sum##r##part, element[e],                                                      \
-                   load_f32(x + ((part * elements + (e)) * rows + r) * VEC_LANES));
+        vec_fma_from(&sum##r##part, element[e],                                                    \
+                     x + ((part * 4 + (e)) * rows + r) * VEC_LANES);
 #define FEW_ELEMENT(e, part)                                                                       \
     FEW_ROW(0, e, part)                                                                            \
     FEW_ROW(1, e, part)                                                                            \
@@ -34,27 +34,21 @@ struct few {
     {                                                                                              \
         vec_u32 words = load_words(w + part * VEC_BYTES);                                          \
         vec_f32 element[4];                                                                        \
-        if (fp8) {                                                                                 \
-            seen = vec_max_u8(seen, (vec_u8)words + (vec_u8)words);                                \
-            split_e4m3(words, element);                                                            \
-        } else                                                                                     \
-            split_pairs(words, &element[0], &element[1]);                                          \
+        seen = vec_max_u8(seen, (vec_u8)words + (vec_u8)words);                                    \
+        split_e4m3(words, element);                                                                \
         FEW_ELEMENT(0, part)                                                                       \
         FEW_ELEMENT(1, part)                                                                       \
-        if (fp8) {                                                                                 \
-            FEW_ELEMENT(2, part)                                                                   \
-            FEW_ELEMENT(3, part)                                                                   \
-        }                                                                                          \
+        FEW_ELEMENT(2, part)                                                                       \
+        FEW_ELEMENT(3, part)                                                                       \
     }
 
-// acc += one output's block; returns the greatest of twice each code. rows and fp8 are constants.
-INLINE vec_u8 few_output(const int rows, const bool fp8, const struct packed *p,
-                         const struct few *f) {
-    const uint32_t elements = fp8 ? 4 : 2, steps = (p->bytes + STEP_BYTES - 1) / STEP_BYTES;
+// acc += one output's block; returns the greatest of twice each code. rows is a constant.
+INLINE vec_u8 few_output(const int rows, const struct packed *p, const struct few *f) {
+    const uint32_t steps = (p->bytes + STEP_BYTES - 1) / STEP_BYTES;
     const float *x = f->x;
     vec_u8 seen = {0};
     FEW_EACH(FEW_LOAD)
-    for (uint32_t step = 0; step < steps; step++, x += elements * rows * LANES) {
+    for (uint32_t step = 0; step < steps; step++, x += 4 * rows * LANES) {
         uint8_t pad[STEP_BYTES];
         const uint8_t *w = step_bytes(p, step, pad);
         __builtin_prefetch(w + f->ahead);
@@ -65,26 +59,21 @@ INLINE vec_u8 few_output(const int rows, const bool fp8, const struct packed *p,
 }
 
 // Alone, so that all sums stay in registers.
-#define FEW_FORM(name, rows, fp8)                                                                  \
-    static __attribute__((noinline)) bool name(const struct packed *p, const struct few *f) {      \
-        return !twice_has_nan(few_output(rows, fp8, p, f));                                        \
+#define FEW_FORM(rows)                                                                             \
+    static __attribute__((noinline)) bool few_##rows(const struct packed *p,                       \
+                                                     const struct few *f) {                        \
+        return !twice_has_nan(few_output(rows, p, f));                                             \
     }
-FEW_FORM(few_bf16_1, 1, false)
-FEW_FORM(few_bf16_2, 2, false)
-FEW_FORM(few_bf16_3, 3, false)
-FEW_FORM(few_bf16_4, 4, false)
-FEW_FORM(few_fp8_1, 1, true)
-FEW_FORM(few_fp8_2, 2, true)
-FEW_FORM(few_fp8_3, 3, true)
-FEW_FORM(few_fp8_4, 4, true)
+FEW_FORM(1)
+FEW_FORM(2)
+FEW_FORM(3)
+FEW_FORM(4)
 
-typedef bool few_form(const struct packed *p, const struct few *f);
-
-static few_form *few_form_of(enum lf_weight_format format, uint32_t rows) {
-    static few_form *const forms[2][FEW_ROWS] = {
-        {few_bf16_1, few_bf16_2, few_bf16_3, few_bf16_4},
-        {few_fp8_1, few_fp8_2, few_fp8_3, few_fp8_4}};
-    return forms[format == LF_WEIGHT_FP8][rows - 1];
+// acc += the products of rows and the block p of an output; false where an e4m3 NaN was met.
+static bool few_products(uint32_t rows, const struct packed *p, const struct few *f) {
+    static bool (*const forms[FEW_ROWS])(const struct packed *, const struct few *) = {
+        few_1, few_2, few_3, few_4};
+    return forms[rows - 1](p, f);
 }
 
 // x of some rows times the scales of its blocks of 32 and 2^120; padding stays 0.

@@ -1,6 +1,7 @@
 // The vector forms of a task: which of them runs, and what it leaves to the definition.
 #pragma once
 #include "kernel/linear/linear_digits.h"
+#include "kernel/linear/linear_pair.h"
 #include "kernel/linear/linear_plain.h"
 #include "kernel/linear/linear_row.h"
 #include "kernel/linear/linear_tile.h"
@@ -21,7 +22,7 @@ enum {
 // The x of a job's few rows, made ready once for all of its tasks.
 struct input {
     const float *at;    // NULL: each task makes its own
-    uint32_t exponent;  // fold_exponent, the greatest of the rows or 0
+    uint32_t exponent;  // FP8: fold_exponent, the greatest of the rows or 0
     uint32_t no_digits; // bit r: row r has none
 };
 
@@ -43,7 +44,7 @@ _Static_assert(GROUP_ROWS * FEW_OUTS <= TILES_ROWS * TILES_OUTS, "sums of few ro
 _Static_assert(DIGITS_ROWS * DIGITS_OUTS <= TILES_ROWS * TILES_OUTS, "sums of digits");
 
 // How a job's rows run first; what that leaves is done by tiles or by the definition.
-enum form { FORM_ROW, FORM_FEW, FORM_TILES, FORM_DIGITS };
+enum form { FORM_ROW, FORM_PAIR, FORM_FEW, FORM_TILES, FORM_DIGITS };
 
 static inline enum form job_form(const struct lf_linear_job *job) {
     enum lf_weight_format format = job->w->format;
@@ -51,7 +52,9 @@ static inline enum form job_form(const struct lf_linear_job *job) {
         return FORM_DIGITS;
     if (job->rows > GROUP_ROWS || (format != LF_WEIGHT_BF16 && format != LF_WEIGHT_FP8))
         return FORM_TILES;
-    return job->rows == 1 && job->w->in <= ROW_IN_MAX ? FORM_ROW : FORM_FEW;
+    if (job->rows == 1 && job->w->in <= ROW_IN_MAX)
+        return FORM_ROW;
+    return format == LF_WEIGHT_BF16 ? FORM_PAIR : FORM_FEW;
 }
 
 // Outputs of a task, about share: a multiple of 32, the FP8 block, or of a tile.
@@ -82,8 +85,8 @@ static uint32_t make_digits(const struct lf_linear_job *job, uint32_t r0, uint32
 }
 
 // The x of rows r0 .. in groups of TILE_ROWS; each group takes its rows times the padded block.
-static void make_tiles_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t k0,
-                         uint32_t n, float *dst) {
+static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t k0,
+                   uint32_t n, float *dst) {
     enum lf_weight_format format = job->w->format;
     uint32_t vectors = word_vectors(format, n);
     for (uint32_t r = 0; r < rows; r++) {
@@ -94,7 +97,7 @@ static void make_tiles_x(const struct lf_linear_job *job, uint32_t r0, uint32_t 
         places.part = places.element * vectors;
         places.step = places.element * word_elements(format);
 #if LF_FAULT == 12 // two blocks of x swapped for odd rows
-        if ((r0 + r) % 2 && job->w->in >= 2 * K_BLOCK && k0 < 2 * K_BLOCK) {
+        if ((r0 + r) % 2 && job->w->in >= 2 * K_BLOCK && k0 < 2 * K_BLOCK && n <= K_BLOCK) {
             order_x(format, row_x(job, r0 + r) + (k0 ^ K_BLOCK), row_x(job, soon), n, to, places);
             continue;
         }
@@ -103,7 +106,7 @@ static void make_tiles_x(const struct lf_linear_job *job, uint32_t r0, uint32_t 
     }
 }
 
-// The x of a block of few rows, in groups of FEW_ROWS.
+// The x of a block of one row or of few rows of FP8, in groups of FEW_ROWS, steps outermost.
 static void make_few_x(const struct lf_linear_job *job, uint32_t k0, uint32_t n, float *dst) {
     enum lf_weight_format format = job->w->format;
     uint32_t vectors = word_vectors(format, n);
@@ -119,7 +122,7 @@ static void make_few_x(const struct lf_linear_job *job, uint32_t k0, uint32_t n,
 
 // Elements of a block of few rows: x and x with scales in it stay in the first cache.
 static inline uint32_t few_block(const struct lf_linear_job *job, uint32_t k0) {
-    return at_most(job->w->in - k0, job->rows == 1 ? ROW_IN_MAX : FEW_BLOCK);
+    return at_most(job->w->in - k0, job_form(job) == FORM_ROW ? ROW_IN_MAX : FEW_BLOCK);
 }
 
 static float *at_digits(float *base, uint32_t rows, uint32_t n, struct digits *d) {
@@ -152,14 +155,17 @@ static void make_input(const struct lf_linear_job *job, float *at, struct input 
         }
         return;
     }
-    for (uint32_t r = 0; r < job->rows; r++) {
+    for (uint32_t r = 0; m->format == LF_WEIGHT_FP8 && r < job->rows; r++) {
         uint32_t exponent = fold_exponent(row_x(job, r), m->in);
         bool none = exponent == 0 || (r > 0 && input->exponent == 0);
         input->exponent = none ? 0 : exponent > input->exponent ? exponent : input->exponent;
     }
     for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
         n = few_block(job, k0);
-        make_few_x(job, k0, n, at + (size_t)job->rows * k0);
+        if (job_form(job) == FORM_PAIR)
+            make_x(job, 0, job->rows, k0, n, at + (size_t)job->rows * k0);
+        else
+            make_few_x(job, k0, n, at + (size_t)job->rows * k0);
     }
 }
 
@@ -201,27 +207,23 @@ static bool run_row(const struct block *b, const struct input *shared, struct sc
     return true;
 }
 
-// One block of k of outputs that share scales; false where a NaN code was met.
+// One block of k of FP8 outputs that share scales; false where a NaN code was met.
 static bool few_outputs(const struct block *b, uint32_t o0, uint32_t end, uint32_t k0, uint32_t n,
                         const float *x, struct scratch *s) {
     const struct lf_matrix *m = b->job->w;
-    bool clean = true, fp8 = m->format == LF_WEIGHT_FP8;
-    struct few f = {.acc_row = b->outs * LANES, .x = x};
+    bool clean = true;
+    struct few f = {.acc_row = b->outs * LANES, .x = s->panel};
     for (uint32_t r = 0, rows; r < b->rows; r += rows) {
         rows = at_most(b->rows - r, FEW_ROWS);
-        if (fp8) {
-            struct packed p = packed_at(m, b->o0 + o0, k0, n);
-            fold_scales(p.scale, p.scales, rows, x, s->panel);
-            f.x = s->panel;
-        }
+        struct packed p = packed_at(m, b->o0 + o0, k0, n);
+        fold_scales(p.scale, p.scales, rows, x, s->panel);
         for (uint32_t o = o0; o < end; o++) {
-            struct packed p = packed_at(m, b->o0 + o, k0, n);
-            f.ahead = b->o0 + o + 1 < m->out ? lf_matrix_row_bytes(m) : 0;
+            p = packed_at(m, b->o0 + o, k0, n);
+            f.ahead = b->o0 + o + 2 < m->out ? 2 * lf_matrix_row_bytes(m) : 0;
             f.acc = s->acc + r * f.acc_row + o * LANES;
-            clean &= few_form_of(m->format, rows)(&p, &f) || !fp8;
+            clean &= few_products(rows, &p, &f);
         }
         x += rows * word_vectors(m->format, n) * LANES;
-        f.x = x;
     }
     return clean;
 }
@@ -230,20 +232,50 @@ static bool few_outputs(const struct block *b, uint32_t o0, uint32_t end, uint32
 static bool run_few(const struct block *b, const struct input *input, struct scratch *s) {
     const struct lf_matrix *m = b->job->w;
     bool clean = input->at != NULL;
-    uint32_t together = m->format == LF_WEIGHT_FP8 ? 32 : b->outs;
-    for (uint32_t o = 0; m->format == LF_WEIGHT_FP8 && o < b->outs; o += 32)
+    for (uint32_t o = 0; o < b->outs; o += 32)
         clean = clean && can_fold(packed_at(m, b->o0 + o, 0, m->in).scale, m->in / 32,
                                   input->exponent);
     memset(s->acc, 0, sizeof(float) * b->rows * b->outs * LANES);
     for (uint32_t k0 = 0, n; clean && k0 < m->in; k0 += n) {
         n = few_block(b->job, k0);
-        for (uint32_t o = 0; o < b->outs; o += together)
-            clean &= few_outputs(b, o, at_most(b->outs, o + together), k0, n,
+        for (uint32_t o = 0; o < b->outs; o += 32)
+            clean &= few_outputs(b, o, at_most(b->outs, o + 32), k0, n,
                                  input->at + (size_t)b->rows * k0, s);
     }
     if (clean)
         store_sums(b, s->acc, b->outs * LANES);
     return clean;
+}
+
+// One block of k of all outputs of BF16.
+static void pair_outputs(const struct block *b, uint32_t k0, uint32_t n, const float *x,
+                         struct scratch *s) {
+    const struct lf_matrix *m = b->job->w;
+    struct pair f = {.acc_row = ceil_to(b->outs, PAIR_OUTS) * LANES, .x = x};
+    for (uint32_t r = 0, rows; r < b->rows; r += rows) {
+        rows = at_most(b->rows - r, PAIR_ROWS);
+        for (uint32_t o = 0; o < b->outs; o += PAIR_OUTS) {
+            struct packed p[PAIR_OUTS];
+            for (uint32_t i = 0; i < PAIR_OUTS; i++)
+                p[i] = packed_at(m, b->o0 + at_most(o + i, b->outs - 1), k0, n);
+            bool more = b->o0 + o + 2 * PAIR_OUTS <= m->out;
+            f.ahead = more ? PAIR_OUTS * lf_matrix_row_bytes(m) : 0;
+            f.acc = s->acc + r * f.acc_row + o * LANES;
+            pair_products(rows, p, &f);
+        }
+        f.x += rows * word_vectors(m->format, n) * LANES;
+    }
+}
+
+static void run_pair(const struct block *b, const float *x, struct scratch *s) {
+    size_t acc_row = ceil_to(b->outs, PAIR_OUTS) * LANES;
+    uint32_t in = b->job->w->in;
+    memset(s->acc, 0, sizeof(float) * b->rows * acc_row);
+    for (uint32_t k0 = 0, n; k0 < in; k0 += n) {
+        n = few_block(b->job, k0);
+        pair_outputs(b, k0, n, x + (size_t)b->rows * k0, s);
+    }
+    store_sums(b, s->acc, acc_row);
 }
 
 static void run_tile_group(const struct block *b, uint32_t first, uint32_t k0, uint32_t n,
@@ -277,7 +309,7 @@ static void run_tiles(const struct block *whole, struct scratch *s) {
         for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
             n = at_most(m->in - k0, K_BLOCK);
             for (uint32_t r = 0; r < b.rows; r += GROUP_ROWS) {
-                make_tiles_x(b.job, b.r0 + r, at_most(b.rows - r, GROUP_ROWS), k0, n, s->x);
+                make_x(b.job, b.r0 + r, at_most(b.rows - r, GROUP_ROWS), k0, n, s->x);
                 run_tile_group(&b, r, k0, n, s->x, s);
             }
         }
@@ -336,6 +368,12 @@ static void run_block(const struct block *b, const struct input *input, struct s
         return;
     case FORM_ROW:
         if (!run_row(b, input, s))
+            run_tiles(b, s);
+        return;
+    case FORM_PAIR:
+        if (input->at)
+            run_pair(b, input->at, s);
+        else
             run_tiles(b, s);
         return;
     case FORM_FEW:

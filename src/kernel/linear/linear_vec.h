@@ -35,6 +35,7 @@ enum { VEC_BYTES = 16 };
 #endif
 
 typedef float vec_f32 __attribute__((vector_size(VEC_BYTES)));
+typedef float vec_f32_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
 typedef uint32_t vec_u32 __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i32 __attribute__((vector_size(VEC_BYTES)));
 typedef uint16_t vec_u16 __attribute__((vector_size(VEC_BYTES)));
@@ -61,11 +62,24 @@ INLINE vec_f32 vec_fma(vec_f32 a, vec_f32 b, vec_f32 c) {
 // sum += a * b in place: left to itself the compiler copies sums about and spills them.
 INLINE void vec_fma_to(vec_f32 *sum, vec_f32 a, vec_f32 b) {
 #if defined(__AVX512F__)
-    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(a), "vm"(b));
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
 #elif defined(__AVX2__)
-    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "xm"(b));
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b));
 #else
     *sum = vec_fma(a, b, *sum);
+#endif
+}
+
+// The same with b straight from memory; one constraint for both would make clang spill every b.
+INLINE void vec_fma_from(vec_f32 *sum, vec_f32 a, const float *b) {
+#if defined(__AVX512F__)
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(a), "m"(*(const vec_f32_at *)b));
+#elif defined(__AVX2__)
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "m"(*(const vec_f32_at *)b));
+#else
+    vec_f32 v;
+    memcpy(&v, b, sizeof v);
+    *sum = vec_fma(a, v, *sum);
 #endif
 }
 
