@@ -57,8 +57,9 @@ static enum lf_status judge(struct lf_target *target, const struct lf_session *s
         o.n_layers = f->n_layers;
         o.name = cut && f->n_layers ? f->engine.layer : NULL;
         if (lf_verify_run(target, &o, &r, err) == LF_OK) {
-            printf("SUMMARY %u layers, %u stages, %u over, %u missing, %llu differing, worst "
-                   "%.4f%s%s\n", r.layers, r.stages, r.over, r.missing,
+            printf("SUMMARY %u layers, %u draft blocks, %u stages, %u over, %u missing, %llu "
+                   "differing, worst %.4f%s%s\n", r.layers, r.draft_blocks, r.stages, r.over,
+                   r.missing,
                    (unsigned long long)r.differing, r.worst,
                    *r.unregistered ? "; no record: " : "", r.unregistered);
             if (r.over || r.missing || r.differing)
@@ -91,6 +92,7 @@ enum lf_status lf_command_verify(int argc, char **argv, struct lf_error *err) {
     }
     struct lf_engine_options options = lf_engine_flags_single(&f.engine);
     options.chunk_rows = CHUNK_ROWS;
+    options.drafts = LF_DRAFTS_AUTO;
     LF_TRY(lf_engine_flags_dummy(&options, &f.engine, err));
     LF_TRY(lf_engine_flags_layers(&f.engine, f.layers, &f.n_layers, err));
     options.n_dummy_layers = options.dummy_weights ? f.n_layers : 0;

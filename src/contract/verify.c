@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "contract/verify_stage.h"
+#include "model/draft.h"
 
-enum { ROWS = LF_VERIFY_ROWS };
+enum { ROWS = LF_VERIFY_ROWS, ROWS_MAX = LF_DRAFTS_MAX };
 
 struct verify {
     struct lf_v41 *m;
@@ -15,7 +16,8 @@ struct verify {
     bool wanted[LF_LAYERS_MAX];
     uint64_t pos0;     // of the four rows
     uint16_t *after;   // [layers][ROWS] streams after each wanted layer of the four rows
-    uint16_t *before;  // [ROWS] streams before a layer that is run twice
+    uint16_t *before;  // [ROWS_MAX] streams before a layer that is run twice
+    uint16_t *twice;   // [ROWS_MAX] streams after it
     size_t row_bytes;  // of the streams of a row
     uint64_t differing; // of the layer at hand
     uint32_t n_stages, n_over;
@@ -83,29 +85,37 @@ static uint32_t calls(const struct verify *v, const char *kernel) {
     return n;
 }
 
-// The calls that a layer of this kind makes at four rows: one that is not seen is missing.
-static void check_calls(struct verify *v, const struct lf_layer *l) {
+struct expected {
+    const char *kernel;
+    uint32_t calls;
+};
+
+// A call that is not seen is missing.
+static void expect(struct verify *v, const struct expected *expected, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t seen = calls(v, expected[i].kernel);
+        if (seen >= expected[i].calls)
+            continue;
+        fprintf(v->o->out, "  %s: %u of %u calls seen\n", expected[i].kernel, seen,
+                expected[i].calls);
+        v->r->missing += expected[i].calls - seen;
+    }
+}
+#define EXPECT(v, ...)                                                                             \
+    expect(v, (const struct expected[]){__VA_ARGS__},                                              \
+           sizeof((const struct expected[]){__VA_ARGS__}) / sizeof(struct expected))
+
+// The calls that a layer of this kind makes, a draft block too.
+static void expect_layer(struct verify *v, const struct lf_layer *l) {
     uint32_t source = l->kv_source, pooled = l->kv_source && l->ratio == 2, engram = !!l->engram;
     uint32_t index = l->index_source, codes = engram && lf_matrix_quantizes_input(&l->engram->wkv);
-    const struct {
-        const char *kernel;
-        uint32_t calls;
-    } expected[] = {
-        {"hc_mix", 2}, {"hc_collapse", 2}, {"hc_expand", 2}, {"attention", 1}, {"router", 1},
-        {"swiglu", 2}, {"expert_group", 1}, {"expert_join", 1}, {"rms_norm", 4 + 2 * source},
-        {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
-        {"act_quant", 6 + index + codes}, {"linear", 8 + 2 * source + 2 * index + engram},
-        {"compress_pool", pooled}, {"index_score", index}, {"index_select", index},
-        {"engram_gather", engram}, {"engram_gate", engram},
-    };
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        uint32_t n = calls(v, expected[i].kernel);
-        if (n >= expected[i].calls)
-            continue;
-        fprintf(v->o->out, "  %s: %u of %u calls seen\n", expected[i].kernel, n,
-                expected[i].calls);
-        v->r->missing += expected[i].calls - n;
-    }
+    EXPECT(v, {"hc_mix", 2}, {"hc_collapse", 2}, {"hc_expand", 2}, {"attention", 1},
+           {"router", 1}, {"swiglu", 2}, {"expert_group", 1}, {"expert_join", 1},
+           {"rms_norm", 4 + 2 * source},
+           {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
+           {"act_quant", 6 + index + codes}, {"linear", 8 + 2 * source + 2 * index + engram},
+           {"compress_pool", pooled}, {"index_score", index}, {"index_select", index},
+           {"engram_gather", engram}, {"engram_gate", engram});
 }
 
 static void report(struct verify *v, uint32_t rows) {
@@ -120,49 +130,57 @@ static uint64_t words_differ(const void *a, const void *b, size_t bytes) {
     return n;
 }
 
+// A layer of the rows of a pass: lf_forward_layer, lf_draft_block.
+typedef void run_fn(struct lf_v41 *m, const struct lf_layer *layer);
+
 // The layer again, from the same streams, with weights that were copied to other addresses.
-static enum lf_status run_copied(struct verify *v, struct lf_layer *layer, const float *pre,
-                                 struct lf_error *err) {
+static enum lf_status run_copied(struct verify *v, run_fn *run, const struct lf_layer *layer,
+                                 const float *pre, struct lf_error *err) {
     struct lf_work *w = &v->m->work;
     struct lf_layer copied;
     struct lf_arena arena = {0};
-    size_t bytes = ROWS * v->row_bytes, pre_bytes = sizeof *pre * ROWS * v->m->t->streams;
-    float handed[ROWS * LF_STREAMS_MAX];
+    size_t bytes = w->rows * v->row_bytes, pre_bytes = sizeof *pre * w->rows * v->m->t->streams;
+    float handed[ROWS_MAX * LF_STREAMS_MAX];
     if (lf_layer_copy(&copied, layer, v->m->t, &arena, err) == LF_OK) {
         memcpy(handed, w->pre, pre_bytes);
         memcpy(w->x, v->before, bytes);
         memcpy(w->pre, pre, pre_bytes);
-        lf_forward_layer(v->m, &copied);
-        v->differing += words_differ(w->x, v->after + layer->id * bytes / 2, bytes) +
+        run(v->m, &copied);
+        v->differing += words_differ(w->x, v->twice, bytes) +
                         words_differ(w->pre, handed, pre_bytes);
     }
     lf_arena_free(&arena);
     return err->status;
 }
 
-static enum lf_status run_layer(struct verify *v, uint32_t id, struct lf_error *err) {
-    struct lf_v41 *m = v->m;
-    struct lf_work *w = &m->work;
-    struct lf_layer *layer = &m->weights.layer[id];
-    size_t bytes = ROWS * v->row_bytes;
-    float pre[ROWS * LF_STREAMS_MAX];
-    memcpy(v->before, w->x, bytes);
-    memcpy(pre, w->pre, sizeof *pre * ROWS * m->t->streams);
-    v->n_stages = v->n_over = 0;
-    v->differing = 0;
-    lf_stages_begin(&v->stages, m);
-    lf_forward_layer(m, layer);
-    lf_stages_end(&v->stages);
-    memcpy(v->after + id * bytes / 2, w->x, bytes);
-    check_calls(v, layer);
-    report(v, ROWS);
-    LF_TRY(run_copied(v, layer, pre, err));
-    fprintf(v->o->out, "layer %u: %u stages, %u over; mapped == copied: %" PRIu64 " differing\n",
-            v->o->name ? v->o->name[id] : id, v->n_stages, v->n_over, v->differing);
-    v->r->layers++;
+static void add_up(struct verify *v) {
     v->r->stages += v->n_stages;
     v->r->over += v->n_over;
     v->r->differing += v->differing;
+    v->n_stages = v->n_over = 0;
+    v->differing = 0;
+}
+
+// Every call judged, then the layer once more with copied weights.
+static enum lf_status run_layer(struct verify *v, run_fn *run, const struct lf_layer *layer,
+                                const char *name, struct lf_error *err) {
+    struct lf_v41 *m = v->m;
+    struct lf_work *w = &m->work;
+    size_t bytes = w->rows * v->row_bytes;
+    float pre[ROWS_MAX * LF_STREAMS_MAX];
+    LF_ASSERT(w->rows <= ROWS_MAX);
+    memcpy(v->before, w->x, bytes);
+    memcpy(pre, w->pre, sizeof *pre * w->rows * m->t->streams);
+    lf_stages_begin(&v->stages, m);
+    run(m, layer);
+    lf_stages_end(&v->stages);
+    memcpy(v->twice, w->x, bytes);
+    expect_layer(v, layer);
+    report(v, w->rows);
+    LF_TRY(run_copied(v, run, layer, pre, err));
+    fprintf(v->o->out, "%s: %u stages, %u over; mapped == copied: %" PRIu64 " differing\n", name,
+            v->n_stages, v->n_over, v->differing);
+    add_up(v);
     return LF_OK;
 }
 
@@ -173,32 +191,68 @@ static void begin_rows(struct verify *v, uint64_t pos0, uint32_t rows) {
 }
 
 static void end_group(struct verify *v, const char *what, uint32_t rows) {
-    v->n_stages = v->n_over = 0;
+    lf_stages_end(&v->stages);
     report(v, rows);
     fprintf(v->o->out, "%s: %u stages, %u over\n", what, v->n_stages, v->n_over);
-    v->r->stages += v->n_stages;
-    v->r->over += v->n_over;
+    add_up(v);
+}
+
+static const char *layer_name(const struct verify *v, uint32_t id, char name[32]) {
+    snprintf(name, 32, "layer %u", v->o->name ? v->o->name[id] : id);
+    return name;
 }
 
 static enum lf_status run_four(struct verify *v, struct lf_error *err) {
     struct lf_v41 *m = v->m;
+    char name[32];
     begin_rows(v, v->pos0, ROWS);
     lf_stages_begin(&v->stages, m);
     lf_stream_start(m);
-    lf_stages_end(&v->stages);
     end_group(v, "start", ROWS);
     for (uint32_t l = 0; l < m->t->layers; l++) {
-        if (v->wanted[l])
-            LF_TRY(run_layer(v, l, err));
-        else
+        if (!v->wanted[l]) {
             lf_forward_layer(m, &m->weights.layer[l]);
+            continue;
+        }
+        LF_TRY(run_layer(v, lf_forward_layer, &m->weights.layer[l], layer_name(v, l, name), err));
+        memcpy(v->after + l * ROWS * v->row_bytes / 2, v->twice, ROWS * v->row_bytes);
+        v->r->layers++;
     }
     if (v->wanted[m->t->layers - 1]) {
         lf_stages_begin(&v->stages, m);
         lf_head(m);
-        lf_stages_end(&v->stages);
         end_group(v, "head", ROWS);
     }
+    return LF_OK;
+}
+
+// A draft pass after the prompt, in the steps of propose: context rows, blocks, head, drafts.
+static enum lf_status run_drafter(struct verify *v, struct lf_error *err) {
+    static const struct lf_sampling rule = {.temperature = 1, .top_p = 0.95, .seed = 1};
+    struct lf_v41 *m = v->m;
+    uint32_t slot = 0, blocks = m->t->draft_layers, block = m->t->draft_block;
+    struct lf_draft_ask ask = {.pending = v->o->ids[v->pos0], .rule = &rule};
+    struct lf_draft draft;
+    lf_stages_begin(&v->stages, m);
+    lf_draft_fill(m, &slot, 1);
+    EXPECT(v, {"linear", 1 + blocks}, {"rms_norm", 1 + blocks}, {"rope", blocks},
+           {"cache_pack", blocks}, {"ring_store", blocks});
+    end_group(v, "draft context", m->work.rows);
+    lf_stages_begin(&v->stages, m);
+    lf_draft_start(m, &ask, 1);
+    end_group(v, "draft start", block);
+    for (uint32_t b = 0; b < blocks; b++) {
+        char name[32];
+        snprintf(name, sizeof name, "draft block %u", b);
+        LF_TRY(run_layer(v, lf_draft_block, &m->weights.draft->block[b], name, err));
+        v->r->draft_blocks++;
+    }
+    lf_stages_begin(&v->stages, m);
+    lf_draft_head(m);
+    lf_draft_choose(m, &ask, 1, &draft);
+    EXPECT(v, {"hc_collapse", 1}, {"rms_norm", 1}, {"linear", 2 + block}, {"embed", block},
+           {"draft_join", block}, {"sample", block});
+    end_group(v, "drafts", block);
     return LF_OK;
 }
 
@@ -214,9 +268,8 @@ static void run_one(struct verify *v, uint32_t row, bool judged) {
             lf_stages_begin(&v->stages, m);
         lf_forward_layer(m, &m->weights.layer[l]);
         if (records) {
-            char what[48];
-            lf_stages_end(&v->stages);
-            snprintf(what, sizeof what, "layer %u alone", v->o->name ? v->o->name[l] : l);
+            char name[32], what[48];
+            snprintf(what, sizeof what, "%s alone", layer_name(v, l, name));
             end_group(v, what, 1);
         }
         if (v->wanted[l])
@@ -241,12 +294,13 @@ static enum lf_status run_prompt(struct verify *v, struct lf_error *err) {
 static enum lf_status run_all(struct verify *v, struct lf_error *err) {
     LF_TRY(choose(v, err));
     LF_TRY(run_prompt(v, err));
+    if (v->m->weights.draft)
+        LF_TRY(run_drafter(v, err));
     LF_TRY(run_four(v, err));
-    v->differing = 0;
     for (uint32_t row = 0; row < ROWS; row++)
         run_one(v, row, row == 1);
     fprintf(v->o->out, "one row == each of four: %" PRIu64 " differing\n", v->differing);
-    v->r->differing += v->differing;
+    add_up(v);
     return LF_OK;
 }
 
@@ -260,13 +314,15 @@ enum lf_status lf_verify_run(struct lf_target *target, const struct lf_verify_op
     v->r = result;
     v->pos0 = options->n_ids - ROWS;
     v->row_bytes = sizeof(uint16_t) * v->m->t->streams * v->m->t->hidden;
-    v->before = malloc(ROWS * v->row_bytes);
+    v->before = malloc(ROWS_MAX * v->row_bytes);
+    v->twice = malloc(ROWS_MAX * v->row_bytes);
     v->after = malloc(v->m->t->layers * ROWS * v->row_bytes);
-    if (!v->before || !v->after)
+    if (!v->before || !v->twice || !v->after)
         lf_fail(err, LF_E_MEM, "out of memory for the streams of %u layers", v->m->t->layers);
     else
         run_all(v, err);
     free(v->before);
+    free(v->twice);
     free(v->after);
     free(v);
     return err->status;

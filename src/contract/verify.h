@@ -18,14 +18,15 @@ struct lf_verify_options {
 
 // Added up over layers.
 struct lf_verify_result {
-    uint32_t layers, stages, over; // over: stages with an element past its limit
+    uint32_t layers, draft_blocks;
+    uint32_t stages, over;         // over: stages with an element past its limit
     uint32_t missing;              // stages that a layer of its kind has and that were not judged
     uint64_t differing;            // words: mapped and copied weights, one row and four
     double worst;                  // |out - ref| / limit
     char unregistered[256];        // kernels without a record, a space after each
 };
 
-// The target is one of lf_model_open with an empty slot 0; its prompt is run and left there.
+// The target is one of lf_model_open with an empty slot 0; a drafter that it has is run as well.
 LF_CHECKED enum lf_status lf_verify_run(struct lf_target *target,
                                         const struct lf_verify_options *options,
                                         struct lf_verify_result *result, struct lf_error *err);

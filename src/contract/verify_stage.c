@@ -1,10 +1,9 @@
 #include "contract/verify_stage.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/number.h"
+#include "kernel/linear/linear_contract.h"
 #include "kernel/linear/linear_groups.h"
 
 // Kernels are called without a context: the stages that the present calls belong to.
@@ -12,6 +11,7 @@ static struct lf_stages *active;
 
 const char *lf_stage_buffer(const struct lf_v41 *m, const void *data) {
     const struct lf_work *w = &m->work;
+    const struct lf_draft_work *d = &w->draft;
     const struct {
         const void *at;
         const char *words;
@@ -28,6 +28,8 @@ const char *lf_stage_buffer(const struct lf_v41 *m, const void *data) {
         {w->down, "expert outputs"}, {w->shared, "shared output"},
         {w->engram_rows, "engram rows"}, {w->engram_kv, "engram keys and value"},
         {w->logits, "logits"}, {w->call_keys, "packed keys"},
+        {d->taps_q, "quantized taps"}, {d->hidden, "draft hidden"}, {d->embed, "token before"},
+        {d->bias, "token bias"}, {d->confidence, "confidences"},
     };
     const char *words = "taps";
     uintptr_t nearest = 0, at = (uintptr_t)data;
@@ -143,43 +145,89 @@ static void run_judged(const struct lf_record *record, const char *kernel, const
     place_close(p);
 }
 
-static void judge_product(struct lf_stage *stage, const struct lf_linear_job *job, uint32_t row,
-                          uint32_t column, double ref, double magnitude) {
-    size_t at = (size_t)row * job->y_stride + column;
-    double out = job->y_f32 ? (double)((const float *)job->y)[at]
-                            : (double)lf_bf16_to_f32(((const uint16_t *)job->y)[at]);
-    double error = lf_check_gamma(lf_linear_f64_depth(job->w)) * magnitude;
-    double limit = error + (job->y_f32 ? 0.0 : lf_check_half_bf16(fabs(ref) + error));
-    struct lf_outcome *o = &stage->outcome;
-    if (!(fabs(out - ref) <= limit) && !o->failed) {
-        o->failed = LF_GATE_BOUND;
-        snprintf(o->text, sizeof o->text, "%s row %u column %u: got %.9g, float64 says %.17g, "
-                 "allowed %.3g off", stage->name, row, column, out, ref, limit);
-    }
-    if (limit > 0.0 && fabs(out - ref) / limit > o->worst) {
-        o->worst = fabs(out - ref) / limit;
-        o->worst_error = fabs(out - ref), o->worst_limit = limit;
-    }
+// The reference of a launch of linear, in parts of some outputs of one job.
+struct sums {
+    const struct lf_linear_args *args;
+    double *ref, *magnitude; // the jobs' [rows][out], one after the other
+};
+enum { OUTPUTS_A_PART = 64 };
+
+static uint32_t parts_of(const struct lf_linear_job *job) {
+    return job->rows ? (job->w->out + OUTPUTS_A_PART - 1) / OUTPUTS_A_PART : 0;
 }
 
-// Jobs point to jobs and weights, so its launch is judged from the sums of the reference itself.
+static void sum_part(void *ctx, uint32_t part, uint32_t worker) {
+    const struct sums *sums = ctx;
+    const struct lf_linear_job *job = sums->args->job;
+    size_t at = 0;
+    (void)worker;
+    for (; part >= parts_of(job); job++) {
+        part -= parts_of(job);
+        at += (size_t)job->rows * job->w->out;
+    }
+    uint32_t first = part * OUTPUTS_A_PART, end = first + OUTPUTS_A_PART;
+    lf_linear_f64_job(job, first, end < job->w->out ? end : job->w->out, sums->ref + at,
+                      sums->magnitude + at);
+}
+
+static void sums_open(struct sums *sums, const struct lf_linear_args *args) {
+    size_t n = 1;
+    uint32_t parts = 0;
+    for (uint32_t j = 0; j < args->n_jobs; j++) {
+        n += (size_t)args->job[j].rows * args->job[j].w->out;
+        parts += parts_of(&args->job[j]);
+    }
+    *sums = (struct sums){.args = args, .ref = malloc(n * sizeof(double)),
+                          .magnitude = malloc(n * sizeof(double))};
+    LF_ASSERT(sums->ref && sums->magnitude);
+    lf_pool_run(active->m->pool, parts, sum_part, sums);
+}
+
+// One job of a launch, as the shape of the record that it is.
+static void judge_job(struct lf_stage *stage, const struct lf_linear_job *job, const double *ref,
+                      const double *magnitude) {
+    struct lf_linear_map map = {.job = {*job}, .w = *job->w};
+    struct lf_written written = {.rows = job->rows, .n = 1, .data = {job->y}};
+    struct in_place *p = place_open(record_of("linear"), "linear", &map, sizeof map);
+    size_t n = (size_t)job->rows * job->w->out;
+    p->launch.ref = malloc(n * sizeof(double));
+    p->launch.error = malloc(n * sizeof(double));
+    LF_ASSERT(p->launch.ref && p->launch.error);
+    memcpy(p->launch.ref, ref, n * sizeof(double));
+    for (size_t i = 0; i < n; i++)
+        p->launch.error[i] = lf_linear_error(job->w, ref[i], magnitude[i]);
+    p->launch.columns = job->w->out;
+    place_results(p, &written);
+    snprintf(p->shape.name, sizeof p->shape.name, "%s", stage->name);
+    lf_launch_judge(&p->launch);
+    if (!stage->outcome.failed && p->outcome.failed) {
+        stage->outcome.failed = p->outcome.failed;
+        memcpy(stage->outcome.text, p->outcome.text, sizeof stage->outcome.text);
+    }
+    if (p->outcome.worst > stage->outcome.worst) {
+        stage->outcome.worst = p->outcome.worst;
+        stage->outcome.worst_error = p->outcome.worst_error;
+        stage->outcome.worst_limit = p->outcome.worst_limit;
+    }
+    place_close(p);
+}
+
+// Jobs point to jobs and weights, and all workers sum: a reading of every weight takes long.
 static void run_linear(const struct lf_linear_args *args) {
     struct lf_linear_args known = lf_linear_known(args);
-    size_t n = 1;
-    args = &known;
-    for (uint32_t j = 0; j < args->n_jobs; j++)
-        n += (size_t)args->job[j].rows * args->job[j].w->out;
-    double *ref = calloc(2 * n, sizeof *ref), *at = ref;
-    LF_ASSERT(ref);
-    lf_linear_f64_sums(args, ref, ref + n);
+    struct sums sums;
+    size_t at = 0;
+    sums_open(&sums, &known);
     active->plain.linear(active->m->pool, args);
-    struct lf_stage *stage = stage_of("linear", args->job[0].y);
-    for (uint32_t j = 0; j < args->n_jobs; j++)
-        for (uint32_t r = 0; r < args->job[j].rows; r++)
-            for (uint32_t c = 0; c < args->job[j].w->out; c++, at++)
-                judge_product(stage, &args->job[j], r, c, *at, at[n]);
+    struct lf_stage *stage = stage_of("linear", known.job[0].y);
     stage->judged = true;
-    free(ref);
+    for (uint32_t j = 0; j < known.n_jobs; j++) {
+        if (known.job[j].rows)
+            judge_job(stage, &known.job[j], sums.ref + at, sums.magnitude + at);
+        at += (size_t)known.job[j].rows * known.job[j].w->out;
+    }
+    free(sums.ref);
+    free(sums.magnitude);
 }
 
 // Its reference has a lane a row; here rows share lanes, so what was stored is compared.

@@ -4,7 +4,7 @@
 #include "contract/table.h"
 #include "model/v41.h"
 
-enum { LF_STAGES_MAX = 96, LF_STAGE_OUTPUTS = 4 };
+enum { LF_STAGES_MAX = 1024, LF_STAGE_OUTPUTS = 4 };
 
 // One kernel call of a layer, by kernel and the buffer it writes; a later one of the same: "2".
 struct lf_stage {

@@ -71,6 +71,12 @@ static void expert_group(struct lf_written *out, const struct lf_expert_group_ar
     out->named = a->pair_row;
 }
 
+// The drawn ids lie wherever the caller wants them: the logits name the stage.
+static void sample(struct lf_written *out, const struct lf_sample_args *a) {
+    one(out, a->rows, a->drawn);
+    out->named = a->logits;
+}
+
 #define CASE(name_) if (!strcmp(kernel, #name_))
 #define ARGS(name_) ((const struct lf_##name_##_args *)args)
 
@@ -83,6 +89,8 @@ void lf_written_fill(struct lf_written *out, const char *kernel, const void *arg
     CASE(index_select) index_select(out, args);
     CASE(router) router(out, args);
     CASE(expert_group) expert_group(out, args);
+    CASE(sample) sample(out, args);
+    CASE(draft_join) one(out, ARGS(draft_join)->rows, ARGS(draft_join)->logits);
     CASE(rms_norm) one(out, ARGS(rms_norm)->rows, ARGS(rms_norm)->y);
     CASE(act_quant) one(out, ARGS(act_quant)->rows, ARGS(act_quant)->y);
     CASE(rope) one(out, ARGS(rope)->rows, ARGS(rope)->x);

@@ -314,8 +314,8 @@ def check_verify():
     text = result.stdout.decode()
     check(re.search(r"^layer 5: \d+ stages, 0 over; mapped == copied: 0 differing$", text, re.M),
           "verify judges a layer", result)
-    last = re.search(r"^SUMMARY 1 layers, \d+ stages, 0 over, (\d+) missing, 0 differing", text,
-                     re.M)
+    last = re.search(r"^SUMMARY 1 layers, 3 draft blocks, \d+ stages, 0 over, (\d+) missing, 0 "
+                     "differing", text, re.M)
     check(last and result.returncode == (last[1] != "0"), "verify sums up", result)
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(f"{demo}/config.json", folder)

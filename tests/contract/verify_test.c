@@ -20,7 +20,7 @@ struct trial {
 
 static void trial_open(struct trial *t) {
     struct lf_error err = LF_ERROR_INIT;
-    struct lf_model_options options = {.threads = 2, .context = 1024, .no_drafts = true};
+    struct lf_model_options options = {.threads = 2, .context = 1024};
     lf_demo_open(&t->demo);
     lf_golden_open(&t->prompt, "recall");
     t->target = lf_demo_target(&t->demo, &options);
@@ -69,7 +69,8 @@ static void is_every_layer_of_the_demo_within_its_limits(void **state) {
     trial_open(&t);
     struct lf_verify_result r = verify(&t, all, 8);
     assert_int_equal(r.layers, 8);
-    assert_in_range(r.stages, 400, 1000);
+    assert_int_equal(r.draft_blocks, 3);
+    assert_in_range(r.stages, 500, 1100);
     if (r.over || r.differing) {
         char line[512];
         rewind(t.out);
@@ -110,11 +111,22 @@ static void nothing_packed(struct lf_pool *pool, const struct lf_cache_pack_args
     a->dst[0][3] ^= 1;
 }
 
+// Of the drafter alone.
+static void wrong_join(struct lf_pool *pool, const struct lf_draft_join_args *a) {
+    right.draft_join(pool, a);
+    a->logits[a->vocab - 1] += 0.5f;
+}
+
+static void wrong_draw(struct lf_pool *pool, const struct lf_sample_args *a) {
+    right.sample(pool, a);
+    a->drawn[0] ^= 1;
+}
+
 static void does_a_wrong_kernel_show(void **state) {
     static const uint32_t layer[] = {2};
     struct trial t;
     (void)state;
-    for (int fault = 0; fault < 4; fault++) {
+    for (int fault = 0; fault < 6; fault++) {
         trial_open(&t);
         struct lf_kernels *k = &((struct lf_v41 *)t.target)->k;
         right = *k;
@@ -122,6 +134,8 @@ static void does_a_wrong_kernel_show(void **state) {
         k->linear = fault == 1 ? wrong_linear : k->linear;
         k->router = fault == 2 ? wrong_router : k->router;
         k->cache_pack = fault == 3 ? nothing_packed : k->cache_pack;
+        k->draft_join = fault == 4 ? wrong_join : k->draft_join;
+        k->sample = fault == 5 ? wrong_draw : k->sample;
         struct lf_verify_result r = verify(&t, layer, 1);
         if (!r.over)
             fail_msg("fault %d is not seen", fault);

@@ -46,7 +46,10 @@ struct lf_linear_args {
 };
 
 LF_DECLARE_KERNEL(linear);
-// out: the jobs' [rows][out] one after the other; magnitude, the sums of |w x|, the same or NULL.
+// out: the jobs' [rows][out] one after the other; magnitude: the sums of |w x|, the same.
 void lf_linear_f64_sums(const struct lf_linear_args *args, double *out, double *magnitude);
+// Of one job without a group only outputs first to end - 1, at their places.
+void lf_linear_f64_job(const struct lf_linear_job *job, uint32_t first, uint32_t end, double *out,
+                       double *magnitude);
 // D of the bound: additions of a partial and of its tree.
 double lf_linear_f64_depth(const struct lf_matrix *w);

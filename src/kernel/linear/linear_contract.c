@@ -5,20 +5,13 @@
 #include "base/number.h"
 #include "base/quant.h"
 #include "contract/record.h"
-#include "kernel/linear/linear.h"
+#include "kernel/linear/linear_contract.h"
 #include "kernel/table.h"
 
 enum { X, W, SCALE, Y, Y_F32, OPERANDS };
 enum { OUT_MOST = 40, VECTORS = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
 
-// One map and its jobs; the launch's arguments come first.
-struct map {
-    struct lf_linear_args args;
-    struct lf_linear_job job[2], room[2];
-    struct lf_matrix w;
-    uint32_t grouped, bounds[3]; // grouped: two jobs whose rows are told in memory
-};
-_Static_assert(sizeof(struct map) <= LF_ARGS_BYTES, "a shape of linear");
+_Static_assert(sizeof(struct lf_linear_map) <= LF_ARGS_BYTES, "a shape of linear");
 
 static size_t scale_bytes(const struct lf_matrix *m) {
     if (m->format == LF_WEIGHT_FP8)
@@ -30,7 +23,8 @@ static size_t scale_bytes(const struct lf_matrix *m) {
 static void add(struct lf_shapes *shapes, const char *model, uint32_t rows,
                 enum lf_weight_format format, uint32_t out, uint32_t in, int y_f32) {
     static const char *const names[LF_WEIGHT_FORMATS] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
-    struct map map = {.job = {{.x_stride = in, .y_f32 = y_f32}}, .w = {.format = format, .in = in}};
+    struct lf_linear_map map = {.job = {{.x_stride = in, .y_f32 = y_f32}},
+                                .w = {.format = format, .in = in}};
     map.w.out = out < OUT_MOST ? out : OUT_MOST;
     map.job[0].y_stride = map.w.out;
     if (out && in)
@@ -54,8 +48,8 @@ static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
 }
 
 static void ragged(struct lf_shapes *shapes) {
-    struct map gaps = {.job = {{.x_stride = 107, .y_stride = 45, .y_f32 = 1}},
-                       .w = {.format = LF_WEIGHT_BF16, .out = 37, .in = 99}};
+    struct lf_linear_map gaps = {.job = {{.x_stride = 107, .y_stride = 45, .y_f32 = 1}},
+                                 .w = {.format = LF_WEIGHT_BF16, .out = 37, .in = 99}};
     add(shapes, "ragged", 64, LF_WEIGHT_FP8, 97, 1184, 1);
     add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 97, 1184, 1);
     add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 33, 12320, 0);
@@ -69,7 +63,7 @@ static void ragged(struct lf_shapes *shapes) {
 
 // QA8 values where the map reads them.
 static void fill_x(const struct lf_fill *fill, void *data, size_t n) {
-    const struct map *map = fill->args;
+    const struct lf_linear_map *map = fill->args;
     uint16_t *x = data;
     lf_check_fill_bf16(fill->rng, fill->style, 1.0f, x, n);
     for (size_t k = 0; lf_matrix_quantizes_input(&map->w) && k < n; k += LF_QA8_GROUP) {
@@ -94,7 +88,7 @@ static void fill_plain(const struct lf_fill *fill, enum lf_weight_format format,
 
 // All codes but NaN.
 static void fill_w(const struct lf_fill *fill, void *data, size_t n) {
-    const struct lf_matrix *m = &((const struct map *)fill->args)->w;
+    const struct lf_matrix *m = &((const struct lf_linear_map *)fill->args)->w;
     uint8_t *codes = data;
     if (!lf_matrix_quantizes_input(m)) {
         fill_plain(fill, m->format, data, n);
@@ -117,7 +111,7 @@ static void fill_scale(const struct lf_fill *fill, void *data, size_t n) {
 }
 
 static void describe(const void *args, struct lf_operand *o) {
-    const struct map *map = args;
+    const struct lf_linear_map *map = args;
     const struct lf_matrix *m = &map->w;
     o[X] = lf_operand("x", LF_IN, LF_BF16, m->in);
     o[X].pitch = map->job->x_stride, o[X].fill = fill_x;
@@ -131,7 +125,7 @@ static void describe(const void *args, struct lf_operand *o) {
 }
 
 // The first third of the rows and the others.
-static void bind_groups(struct map *map, uint32_t rows) {
+static void bind_groups(struct lf_linear_map *map, uint32_t rows) {
     map->bounds[0] = 0, map->bounds[1] = rows / 3, map->bounds[2] = rows;
     map->job[0].group = map->bounds;
     map->job[1] = map->job[0];
@@ -141,7 +135,7 @@ static void bind_groups(struct map *map, uint32_t rows) {
 }
 
 static void bind(const struct lf_call *call, void *args) {
-    struct map *map = args;
+    struct lf_linear_map *map = args;
     map->w.data = call->data[W];
     map->w.scale = scale_bytes(&map->w) ? call->data[SCALE] : NULL;
     map->job->w = &map->w, map->job->rows = call->rows, map->job->x = call->data[X];
@@ -152,16 +146,20 @@ static void bind(const struct lf_call *call, void *args) {
 }
 
 // g(D) sum |w x|, and what subnormal sums lose.
+double lf_linear_error(const struct lf_matrix *w, double ref, double magnitude) {
+    double depth = lf_linear_f64_depth(w);
+    return isfinite(ref) ? lf_check_gamma(depth) * magnitude + depth * 0x1p-149 : 0.0;
+}
+
 static void bound(const void *args, const double *ref, double *error) {
-    const struct map *map = args;
+    const struct lf_linear_map *map = args;
     size_t n = (size_t)map->job->rows * map->w.out;
-    double depth = lf_linear_f64_depth(&map->w);
     double *out = calloc(n, sizeof *out);
     if (!out)
         return;
     lf_linear_f64_sums(&map->args, out, error);
     for (size_t i = 0; i < n; i++)
-        error[i] = isfinite(ref[i]) ? lf_check_gamma(depth) * error[i] + depth * 0x1p-149 : 0.0;
+        error[i] = lf_linear_error(&map->w, ref[i], error[i]);
     free(out);
 }
 
@@ -177,7 +175,7 @@ static void judge_byte(struct lf_trial *trial, const struct lf_shape *shape, uin
 static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     static const uint8_t scale[] = {0x00, 0x01, 0x7F, 0xFF};
     static const uint16_t odd[] = {0x7FC1, 0xFF80, 0x7F80, 0x8000, 0x0001};
-    const struct lf_matrix *m = &((const struct map *)(const void *)shape->args)->w;
+    const struct lf_matrix *m = &((const struct lf_linear_map *)(const void *)shape->args)->w;
     // Wider rows hold nothing that these do not.
     if (m->in > 2600)
         return;
@@ -202,7 +200,7 @@ static size_t scratch(const void *args) {
 }
 
 static uint32_t products(const void *args, uint32_t rows, struct lf_product *product) {
-    const struct lf_matrix *m = &((const struct map *)args)->w;
+    const struct lf_matrix *m = &((const struct lf_linear_map *)args)->w;
     product[0] = (struct lf_product){"tasks", ((uint64_t)m->out / 32 + 1) * (rows / 64 + 1), 32};
     product[1] = (struct lf_product){"x of few rows", 8ull * ((uint64_t)m->in + 128), 32};
     return 2;

@@ -1,0 +1,12 @@
+// The shape of linear's record: one map and its jobs; the launch's arguments come first.
+#pragma once
+#include "kernel/linear/linear.h"
+
+struct lf_linear_map {
+    struct lf_linear_args args;
+    struct lf_linear_job job[2], room[2];
+    struct lf_matrix w;
+    uint32_t grouped, bounds[3]; // grouped: two jobs whose rows are told in memory
+};
+// The error that the contract allows a sum, before the output's rounding.
+double lf_linear_error(const struct lf_matrix *w, double ref, double magnitude);
