@@ -239,7 +239,7 @@ struct lf_engine_options {
     const uint32_t *dummy_layer; // [n_dummy_layers] of config.json that remain, ascending
     uint32_t n_dummy_layers;     // 0: all
     const char *cost_folder; // keeps launch times from start to start (D-8); NULL: timed each time
-    // Close gives up on a device that keeps the engine longer; the process must then end (F-4).
+    // Close gives up on a device or disk that takes longer; the process must then end (F-4).
     double device_wait_s; // 0: 300
 };
 

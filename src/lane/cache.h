@@ -38,6 +38,7 @@ struct lf_cache_disk {
     struct lf_spill_options spill;
     uint64_t rows_min; // shorter states are not written; 0: 1,024
     bool keep_shared;  // shared prefixes are written at once
+    double wait_s;     // prompts give a read up after that (F-4)
 };
 
 // What a prompt that waits in line remembers between questions; zero at its start.
@@ -60,6 +61,8 @@ bool lf_cache_disk_ready(const struct lf_cache *cache); // lf_cache_disk would t
 bool lf_cache_busy(const struct lf_cache *cache);       // the disk thread holds entries
 // At the end of a server: writes what is not on the disk, the most recent first, for so long.
 void lf_cache_flush(struct lf_cache *cache, double seconds);
+// Waits until the disk thread holds nothing, however long: an engine's close has the deadline.
+void lf_cache_settle(struct lf_cache *cache);
 // Whether a prompt does better to stay in line, for a file or for another pass's mark (C-16, C-18).
 bool lf_cache_waits(struct lf_cache *cache, const struct lf_rowkeys *keys,
                     struct lf_cache_wait *wait, double row_s);

@@ -1,6 +1,7 @@
 // The prompt cache and its disk thread: what is written ahead, what is read back, who waits.
 #include <stdlib.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "lane/cache_store.h"
 
 // Shorter states stay in memory; a mark is waited for where it saves so many rows.
@@ -9,6 +10,7 @@ enum { SPILL_ROWS = 1024, AWAITED_ROWS = 256 };
 enum lf_status lf_cache_spill(struct lf_cache *cache, const struct lf_cache_disk *disk,
                               struct lf_error *err) {
     cache->keep_shared = disk->keep_shared;
+    cache->disk_wait_s = disk->wait_s;
     cache->spill_rows = disk->rows_min ? disk->rows_min : SPILL_ROWS;
     return lf_spill_open(&cache->spill, cache->target, &disk->spill, err);
 }
@@ -189,10 +191,31 @@ static struct lf_entry *entry_to_read(struct lf_cache *cache, const struct lf_sp
     return e;
 }
 
-static bool is_read(const struct lf_cache *cache, const struct lf_spill_head *head) {
+static const struct lf_entry *being_read(const struct lf_cache *cache,
+                                         const struct lf_spill_head *head) {
     for (const struct lf_entry *e = cache->reading; e; e = e->next)
         if (e->hash == head->hash && e->keys.n == head->rows)
+            return e;
+    return NULL;
+}
+
+static bool is_late(const struct lf_entry *e) {
+    return lf_clock_s() > e->read_until;
+}
+
+static bool any_read_late(const struct lf_cache *cache) {
+    for (const struct lf_entry *e = cache->reading; e; e = e->next)
+        if (is_late(e))
             return true;
+    return false;
+}
+
+static bool in_time(const struct lf_cache *cache, const struct lf_entry *e) {
+    if (!is_late(e))
+        return true;
+    lf_log(LF_LOG_WARN, "the disk thread did not read a saved state of %llu tokens within %g s: "
+                        "a prompt goes on without it",
+           (unsigned long long)e->job.head.rows, cache->disk_wait_s);
     return false;
 }
 
@@ -205,6 +228,7 @@ static bool read_back(struct lf_cache *cache, const struct lf_spill_head *head) 
         free(e);
         return false;
     }
+    e->read_until = lf_clock_s() + cache->disk_wait_s;
     e->next = cache->reading;
     cache->reading = e;
     return true;
@@ -216,8 +240,9 @@ static bool awaits_read(struct lf_cache *cache, const struct lf_rowkeys *keys, u
     struct lf_spill_head head;
     if (!cache->spill || !lf_spill_dir_find(lf_spill_folder(cache->spill), keys, rows, &head))
         return false;
-    if (is_read(cache, &head))
-        return true;
+    const struct lf_entry *e = being_read(cache, &head);
+    if (e)
+        return in_time(cache, e);
     double seconds = lf_spill_read_seconds(cache->spill, lf_spill_file_bytes(&head));
     if (wait->read || (row_s > 0 && seconds > row_s * (double)(head.rows - rows)))
         return false;
@@ -247,7 +272,7 @@ static bool awaits_mark(const struct lf_cache *cache, const struct lf_rowkeys *k
 
 bool lf_cache_waits(struct lf_cache *cache, const struct lf_rowkeys *keys,
                     struct lf_cache_wait *wait, double row_s) {
-    if (wait->epoch == cache->epoch)
+    if (wait->epoch == cache->epoch && !any_read_late(cache))
         return true;
     uint64_t rows = lf_cache_leading(cache, keys);
     bool waits = awaits_read(cache, keys, rows, wait, row_s) || awaits_mark(cache, keys, rows);

@@ -33,6 +33,7 @@ struct lf_entry {
     bool too_large; // for the disk
     struct lf_spill_job job;
     uint64_t charged_bytes; // while it is read: all that it will hold
+    double read_until;      // on lf_clock_s: then no prompt waits for it (F-4)
 };
 
 struct lf_cache {
@@ -46,6 +47,7 @@ struct lf_cache {
     uint64_t epoch;          // rises with all that may end a wait
     struct lf_spill *spill;  // NULL: no disk
     uint64_t spill_rows;
+    double disk_wait_s;
     bool keep_shared, look;  // look: there may be something to write
     uint32_t writing;        // entries that are being written
     struct lf_entry *reading; // that are being read; in no list but this
@@ -70,8 +72,6 @@ bool lf_cache_goes_before(const struct lf_cache *cache, const struct lf_entry *a
 // Whether evicting the entry would lose what should be on the disk.
 bool lf_cache_unspilled(struct lf_cache *cache, const struct lf_entry *entry);
 void lf_cache_disk_stats(const struct lf_cache *cache, struct lf_cache_stats *out);
-// Waits until the disk thread holds nothing.
-void lf_cache_settle(struct lf_cache *cache);
 // The entry with exactly these keys, or that id; NULL when there is none.
 struct lf_entry *lf_cache_find(struct lf_cache *cache, const struct lf_rowkeys *keys);
 struct lf_entry *lf_cache_find_id(struct lf_cache *cache, uint64_t id);

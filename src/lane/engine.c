@@ -139,6 +139,8 @@ static void run(struct lf_engine *e) {
 static void *engine_main(void *arg) {
     struct lf_engine *e = arg;
     run(e);
+    e->doing = "the disk thread of the prompt cache";
+    lf_resume_flush(e);
     pthread_mutex_lock(&e->lock);
     e->over = true;
     pthread_cond_signal(&e->gone);
@@ -185,6 +187,8 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
                                        .drafts = options->drafts != LF_DRAFTS_OFF};
     if (!options->long_prompts)
         e->options.long_prompts = 1;
+    if (!(options->device_wait_s > 0))
+        e->options.device_wait_s = DEVICE_WAIT_S;
     e->share = (struct lf_share){.share = options->decode_share, .gap = options->max_gap_ms * 1e-3};
     e->status.queue_max = options->queue_max ? options->queue_max : QUEUE_MAX;
     e->slot = calloc(e->info->slots, sizeof *e->slot);
@@ -210,14 +214,14 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
     return LF_OK;
 }
 
-// False when a device that does not answer keeps the thread (F-4).
+// False when a device or a disk that does not answer keeps the thread (F-4).
 static bool wait_ended(struct lf_engine *e, double drain_seconds) {
-    double most = e->options.device_wait_s > 0 ? e->options.device_wait_s : DEVICE_WAIT_S;
+    double most = e->options.device_wait_s;
     pthread_mutex_lock(&e->lock);
     // The process of a dead engine must be gone in two seconds (F-3).
     if (e->status.dead && most > dead_wait_s)
         most = dead_wait_s;
-    double until_s = lf_clock_s() + drain_seconds + most;
+    double until_s = lf_clock_s() + drain_seconds + lf_resume_flush_s(e) + most;
     bool late = false;
     while (!e->over && !late)
         late = !lf_clock_wait(&e->gone, &e->lock, until_s);
@@ -240,7 +244,7 @@ bool lf_engine_close(struct lf_engine *e, double drain_seconds) {
     if (!wait_ended(e, drain_seconds))
         return false;
     pthread_join(e->thread, NULL);
-    lf_resume_close(e);
+    lf_cache_close(e->cache);
     e->target->ops->close(e->target);
     if (e->session)
         lf_session_close(e->session);

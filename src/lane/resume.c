@@ -40,18 +40,23 @@ enum lf_status lf_resume_open(struct lf_engine *e, struct lf_error *err) {
         .spill = {.dir = o->spill_dir, .fingerprint = e->target->fingerprint,
                   .cap_bytes = o->spill_bytes, .done = disk_done, .ctx = e,
                   .floor_bytes = o->spill_floor_bytes ? o->spill_floor_bytes : floor_bytes},
-        .rows_min = o->spill_rows, .keep_shared = o->keep_shared};
+        .rows_min = o->spill_rows, .keep_shared = o->keep_shared, .wait_s = o->device_wait_s};
     if (o->spill_dir)
         LF_TRY(lf_cache_spill(e->cache, &disk, err));
     show_stats(e);
     return LF_OK;
 }
 
-void lf_resume_close(struct lf_engine *e) {
+double lf_resume_flush_s(const struct lf_engine *e) {
     // A dead engine's process ends within two seconds (F-3).
-    if (!e->status.dead)
-        lf_cache_flush(e->cache, FLUSH_S);
-    lf_cache_close(e->cache);
+    if (!e->options.spill_dir || e->status.dead)
+        return 0;
+    return e->options.device_wait_s < FLUSH_S ? e->options.device_wait_s : FLUSH_S;
+}
+
+void lf_resume_flush(struct lf_engine *e) {
+    lf_cache_flush(e->cache, lf_resume_flush_s(e));
+    lf_cache_settle(e->cache);
 }
 
 bool lf_resume_waits(struct lf_engine *e, struct lf_stream *s) {

@@ -16,8 +16,11 @@ bool lf_resume_waits(struct lf_engine *engine, struct lf_stream *stream);
 void lf_resume_disk(struct lf_engine *engine);
 // Whether the disk thread holds bytes that come free, or entries that somebody waits for.
 bool lf_resume_busy(const struct lf_engine *engine);
-// Opens the cache and its disk as the options say; at the end closes both.
+// Opens the cache and its disk as the options say.
 LF_CHECKED enum lf_status lf_resume_open(struct lf_engine *engine, struct lf_error *err);
-void lf_resume_close(struct lf_engine *engine);
+// The engine thread's last work: writes states, then waits for as long as the disk thread takes.
+void lf_resume_flush(struct lf_engine *engine);
+// How long it writes; 0: there is no disk, or the engine is dead.
+double lf_resume_flush_s(const struct lf_engine *engine);
 // Takes an entry from the cache for a stream's storage (L-43); false: none is left.
 bool lf_resume_evict(struct lf_engine *engine);

@@ -1,8 +1,12 @@
 // The prompt cache with a disk: what is evicted comes back, both caps hold (C-16, C-18 to C-20).
 #include "cache_lane.h"
+
+#include <unistd.h>
+#include "gate.h"
 #include "support/folder.h"
 
 static struct folder folder;
+static struct gate gate;
 
 static int make_folder(void **state) {
     (void)state;
@@ -21,7 +25,7 @@ static void open_disk(uint64_t cap_bytes, uint64_t disk_bytes, uint64_t rows_min
     struct lf_cache_disk disk = {
         .spill = {.dir = folder.path, .fingerprint = "lf_test", .cap_bytes = disk_bytes,
                   .floor_bytes = 1},
-        .rows_min = rows_min, .keep_shared = shared};
+        .rows_min = rows_min, .keep_shared = shared, .wait_s = 300};
     open_cache(cap_bytes);
     must(lf_cache_spill(cache, &disk, &err), &err);
 }
@@ -234,6 +238,39 @@ static void several_prompts_wait_for_one_file(void **state) {
     close_cache();
 }
 
+static enum lf_status read_behind_gate(struct lf_target *t, uint64_t at, uint32_t what,
+                                       lf_bytes_in *in, void *ctx, struct lf_saved **saved,
+                                       struct lf_error *err) {
+    gate_wait(&gate);
+    return gate.passed.read(t, at, what, in, ctx, saved, err);
+}
+
+// F-4: who waited for it and who comes later go on with what is in memory
+static void a_prompt_gives_up_a_file_that_the_disk_does_not_give(void **state) {
+    struct lf_cache_wait wait = {0}, later = {0};
+    (void)state;
+    open_disk(NO_CAP, 1 << 30, 0, false);
+    serve_one(1, 1500);
+    lf_cache_flush(cache, 10);
+    lf_cache_drop(cache, entry_of(1500));
+    gate_shut(&gate, target);
+    gate.ops.read = read_behind_gate;
+    cache->disk_wait_s = 0.2;
+    struct lf_rowkeys keys = keys_of(&lane[0], 1500);
+    assert_true(lf_cache_waits(cache, &keys, &wait, 0));
+    assert_true(lf_cache_waits(cache, &keys, &wait, 0));
+    usleep(250000);
+    assert_false(lf_cache_waits(cache, &keys, &wait, 0));
+    assert_false(lf_cache_waits(cache, &keys, &later, 0));
+    assert_int_equal(begin(0, 1500, 0, 0, 0), 0);
+    cancel(0);
+    gate_open(&gate);
+    let_disk_work();
+    check_account();
+    assert_int_equal(ask(0, 1, 1500), 1500);
+    close_cache();
+}
+
 // C-15, C-20: an entry that fails while it is written goes when the disk thread is done with it
 static void an_entry_that_does_not_restore_while_it_is_written_goes_afterwards(void **state) {
     (void)state;
@@ -342,6 +379,7 @@ int main(void) {
         TEST(a_damaged_file_goes_and_the_prompt_is_read),
         TEST(memory_is_better_where_it_is_as_long_or_reading_is_slow),
         TEST(several_prompts_wait_for_one_file),
+        TEST(a_prompt_gives_up_a_file_that_the_disk_does_not_give),
         TEST(an_entry_that_does_not_restore_while_it_is_written_goes_afterwards),
         TEST(both_caps_hold_over_random_operations),
     };

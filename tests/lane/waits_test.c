@@ -1,5 +1,6 @@
 // The engine with a cache on disk, and prompts that wait for each other's marks (C-11, C-16, C-18).
 #include "kit.h"
+#include "gate.h"
 #include "support/folder.h"
 
 enum { CACHE = 1 << 30, CONTEXT = 4000, STREAMS = 30 };
@@ -260,6 +261,45 @@ static void a_prompt_that_fits_nowhere_evicts_nothing(void **state) {
     kit_close(&kit);
 }
 
+static struct gate gate;
+
+static enum lf_status write_behind_gate(struct lf_target *t, const struct lf_saved *saved,
+                                        lf_bytes_out *out, void *ctx, struct lf_error *err) {
+    gate_wait(&gate);
+    return gate.passed.write(t, saved, out, ctx, err);
+}
+
+// On the engine thread, before the disk thread has anything to write.
+static void hang_writes(struct kit *kit, const struct lf_fake_launch *l) {
+    if (l->number == 1) {
+        gate_shut(&gate, kit->target);
+        gate.ops.write = write_behind_gate;
+    }
+}
+
+// F-4: nothing is freed meanwhile; once the disk answers, a close ends and the file is there
+static void does_close_give_up_on_a_disk_that_hangs(void **state) {
+    static uint32_t prompt[1500];
+    struct lf_engine_options o = options(CACHE, 1 << 30);
+    struct kit kit = {.each = hang_writes};
+    (void)state;
+    o.device_wait_s = 0.1;
+    kit_open(&kit, fake(1), o, true);
+    kit_prompt(prompt, 1500, 1);
+    assert_int_equal(answer(&kit, prompt, 1500, 2), 0);
+    assert_false(lf_engine_close(kit.engine, 0));
+    assert_false(lf_engine_close(kit.engine, 0));
+    gate_open(&gate);
+    bool closed = false;
+    for (int tries = 0; !closed && tries < 600; tries++)
+        closed = lf_engine_close(kit.engine, 0);
+    assert_true(closed);
+    free(kit.log);
+    kit_open(&kit, fake(1), options(CACHE, 1 << 30), true);
+    assert_int_equal(stats(&kit).disk_files, 1);
+    kit_close(&kit);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
@@ -270,6 +310,7 @@ int main(void) {
         TEST(a_prompt_does_not_wait_for_what_it_cannot_use),
         TEST(a_prompt_that_was_passed_often_waits_no_longer),
         TEST(a_prompt_that_fits_nowhere_evicts_nothing),
+        TEST(does_close_give_up_on_a_disk_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
