@@ -1,6 +1,6 @@
 # Short names for what Meson and Ninja do; the first two are all that most people need.
 BUILD ?= build
-.PHONY: all run test contract setup setup-test sanitize fuzz bench bench-kernels clean
+.PHONY: all run test contract setup setup-test sanitize fuzz bench bench-kernels bench-peers clean
 
 all: setup $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -27,6 +27,10 @@ bench: setup-test all
 
 bench-kernels: all
 	@$(BUILD)/tests/kernel/linear_bench; linear=$$?; tools/bench layers && exit $$linear
+
+bench-peers: all
+	@tools/setup peers
+	@tools/peers $(PEERS)
 
 setup:
 	@tools/setup run
