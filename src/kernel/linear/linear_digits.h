@@ -11,7 +11,8 @@ enum {
     UNIT_HIGH = 40,
     FP4_SCALE_LOW = 127 - 60,
     FP4_SCALE_HIGH = 127 + 80,
-    FP4_BITS = 9, // a weight comes as value * 2^9: e2m1 in halves in the upper byte
+    DIGIT_AHEAD = 2048, // bytes, about, to the rows that are fetched meanwhile
+    FP4_BITS = 9,       // a weight comes as value * 2^9: e2m1 in halves in the upper byte
 };
 
 // Rows of a block of x: [part][step][row] of four vectors (elements 0 4, 2 6, 1 5, 3 7 of a word).
@@ -172,8 +173,8 @@ static __attribute__((noinline, cold)) vec_i32 low_sum(const uint8_t *packed, co
 
 // The block's steps first .. first+count-1 of one output and part; rows is a constant.
 INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, uint32_t first,
-                            uint32_t count, const uint8_t *w, const uint8_t *scale, float *acc,
-                            size_t acc_row) {
+                            uint32_t count, const uint8_t *w, const uint8_t *scale, size_t ahead,
+                            float *acc, size_t acc_row) {
     vec_u8 scale_bytes;
     memcpy(&scale_bytes, fp4_scale_bytes + p * VEC_BYTES, sizeof scale_bytes);
     size_t at = ((size_t)p * d->steps + first) * d->rows, low_offset = (size_t)(d->low - d->high);
@@ -189,6 +190,8 @@ INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, 
         sum3 = load_f32(acc + 3 * acc_row);
     w += p * VEC_BYTES;
     for (uint32_t i = 0; i < count; i++, w += STEP_BYTES) {
+        if (p == 0)
+            __builtin_prefetch(w + ahead);
         struct fp4 weights = fp4_at(w);
         uint32_t four;
         memcpy(&four, scale + 4 * i, 4);
@@ -213,17 +216,17 @@ INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, 
 
 static __attribute__((noinline)) void digits_steps(const struct digits *d, uint32_t first,
                                                    uint32_t count, const uint8_t *w,
-                                                   const uint8_t *scale, float *acc,
-                                                   size_t acc_row) {
+                                                   const uint8_t *scale, size_t ahead,
+                                                   float *acc, size_t acc_row) {
     for (uint32_t p = 0; p < VEC_PARTS; p++, acc += VEC_LANES)
         if (d->rows == 4)
-            digits_part_sum(4, d, p, first, count, w, scale, acc, acc_row);
+            digits_part_sum(4, d, p, first, count, w, scale, ahead, acc, acc_row);
         else if (d->rows == 3)
-            digits_part_sum(3, d, p, first, count, w, scale, acc, acc_row);
+            digits_part_sum(3, d, p, first, count, w, scale, ahead, acc, acc_row);
         else if (d->rows == 2)
-            digits_part_sum(2, d, p, first, count, w, scale, acc, acc_row);
+            digits_part_sum(2, d, p, first, count, w, scale, ahead, acc, acc_row);
         else
-            digits_part_sum(1, d, p, first, count, w, scale, acc, acc_row);
+            digits_part_sum(1, d, p, first, count, w, scale, ahead, acc, acc_row);
 }
 
 // acc + r * acc_row += n elements at k0 of output o and each row.
@@ -231,12 +234,14 @@ static void digits_output(const struct digits *d, const struct lf_matrix *m, uin
                           uint32_t k0, uint32_t n, float *acc, size_t acc_row) {
     const uint8_t *w = m->data + (size_t)o * (m->in / 2) + k0 / 2;
     const uint8_t *scale = m->scale + (size_t)o * (m->in / 32) + k0 / 32;
-    uint32_t full = n / DIGIT_STEP;
-    digits_steps(d, 0, full, w, scale, acc, acc_row);
+    uint32_t full = n / DIGIT_STEP, rows = DIGIT_AHEAD / (m->in / 2) + 1;
+    for (uint32_t i = 0; i < n / 32; i += 64)
+        __builtin_prefetch(scale + rows * (m->in / 32) + i);
+    digits_steps(d, 0, full, w, scale, (size_t)rows * (m->in / 2), acc, acc_row);
     if (full == d->steps)
         return;
     uint8_t pad[STEP_BYTES] = {0}, pad_scale[4] = {127, 127, 127, 127};
     memcpy(pad, w + full * STEP_BYTES, (n - full * DIGIT_STEP) / 2);
     memcpy(pad_scale, scale + 4 * full, (n - full * DIGIT_STEP) / 32);
-    digits_steps(d, full, 1, pad, pad_scale, acc, acc_row);
+    digits_steps(d, full, 1, pad, pad_scale, 0, acc, acc_row);
 }

@@ -4,17 +4,20 @@
 
 enum { ROW_OUTS = 4, ROW_AHEAD = 1024 };
 
-// Four outputs: chains that do not wait for each other, x read once for four.
+// Four outputs a quarter of all apart: independent chains, four streams however short a row is.
 struct row_group {
     const uint8_t *p[ROW_OUTS];
     size_t row, full; // bytes of a row, of its whole steps
+    size_t jump;      // from where the streams end to where the next outputs' begin
 };
 
-static struct row_group row_group_at(const struct lf_matrix *m, uint32_t o, uint32_t end) {
+static struct row_group row_group_at(const struct lf_matrix *m, uint32_t o0, uint32_t outs,
+                                     uint32_t quarter, uint32_t o) {
     size_t row = lf_matrix_row_bytes(m);
     struct row_group g = {.row = row, .full = row / STEP_BYTES * STEP_BYTES};
+    g.jump = o + 1 < quarter ? 0 : (ROW_OUTS - 1) * quarter * row;
     for (uint32_t i = 0; i < ROW_OUTS; i++)
-        g.p[i] = m->data + (o + i < end ? o + i : end - 1) * row;
+        g.p[i] = m->data + (o0 + at_most(i * quarter + o, outs - 1)) * row;
     return g;
 }
 
@@ -25,10 +28,10 @@ static void row_group_tail(const struct row_group *g, uint8_t pad[ROW_OUTS][STEP
         memcpy(pad[i], g->p[i] + g->full, g->row - g->full);
 }
 
-// Fetches what the group reads soon: its own rows, at their end those of the next group.
+// Fetches what the streams read soon.
 INLINE void row_group_ahead(const struct row_group *g, size_t at) {
     at += ROW_AHEAD;
-    at += at < g->row ? 0 : (ROW_OUTS - 1) * g->row;
+    at += at < g->row ? 0 : g->jump;
     for (uint32_t i = 0; i < ROW_OUTS; i++)
         __builtin_prefetch(g->p[i] + at);
 }
@@ -65,13 +68,13 @@ INLINE vec_f32 add_fp8(vec_u32 words, const float *x, vec_f32 sum) {
     }
 #define ROW_STORE(i, part) store_f32(partial[i] + part * VEC_LANES, sum##i##part);
 
-// Sums of up to 32 outputs; false when an e4m3 NaN was met: they are not to be used then.
+// Sums of some outputs; false when an e4m3 NaN was met: they are not to be used then.
 INLINE bool row_outputs(const bool fp8, const struct lf_matrix *m, const float *x, uint32_t o0,
                         uint32_t outs, float *sums) {
-    const uint32_t elements = fp8 ? 4 : 2;
+    const uint32_t elements = fp8 ? 4 : 2, quarter = (outs + ROW_OUTS - 1) / ROW_OUTS;
     vec_u8 seen = {0};
-    for (uint32_t o = 0; o < outs; o += ROW_OUTS) {
-        struct row_group g = row_group_at(m, o0 + o, o0 + outs);
+    for (uint32_t o = 0; o < quarter; o++) {
+        struct row_group g = row_group_at(m, o0, outs, quarter, o);
         float partial[ROW_OUTS][LANES], four[ROW_OUTS];
         const float *xs = x;
         ROW_EACH(ROW_ZERO)
@@ -90,7 +93,8 @@ INLINE bool row_outputs(const bool fp8, const struct lf_matrix *m, const float *
 #undef ROW_SOURCE
         ROW_EACH(ROW_STORE)
         lf_tree16_four(partial[0], four);
-        memcpy(sums + o, four, sizeof *sums * at_most(outs - o, ROW_OUTS));
+        for (uint32_t i = 0; i < ROW_OUTS && i * quarter + o < outs; i++)
+            sums[i * quarter + o] = four[i];
     }
     return !twice_has_nan(seen);
 }
