@@ -75,7 +75,7 @@ static void are_siblings_taken_after_all_cores_and_nodes_evenly(void **state) {
 static void are_workers_spread_over_the_caches_of_one_node(void **state) {
     (void)state;
     static const uint32_t places[] = {0, 8, 16, 24, 2};
-    struct lf_cpus cpus = machine("package:1 l3:4 core:4 pu:2");
+    struct lf_cpus cpus = machine("package:1 numa:1 l3:4 core:4 pu:2");
     struct lf_placement p = make(&cpus, 5, LF_PIN_ON);
     assert_memory_equal(p.cpu, places, sizeof places);
     assert_int_equal(p.node_mask, 0);
@@ -116,7 +116,7 @@ static void are_the_default_threads_the_cores_within_the_quota(void **state) {
 
 static void is_auto_bound_only_on_a_whole_machine_of_several_nodes(void **state) {
     (void)state;
-    struct lf_cpus cpus = machine(big), one = machine("package:1 core:8 pu:2");
+    struct lf_cpus cpus = machine(big), one = machine("package:1 numa:1 core:8 pu:2");
     check_why(&cpus, 0, "");
     check_why(&cpus, 2, "");
     check_why(&cpus, 1, "one thread");
@@ -149,7 +149,7 @@ static void is_off_never_bound_and_memory_interleaved_all_the_same(void **state)
 
 static void does_a_line_say_what_was_chosen(void **state) {
     (void)state;
-    struct lf_cpus cpus = machine(big), one = machine("core:1 pu:1");
+    struct lf_cpus cpus = machine(big), one = machine("package:1 numa:1 core:1 pu:1");
     struct lf_buffer text = {0};
     struct lf_placement p = make(&cpus, 16, LF_PIN_AUTO);
     lf_placement_print(&text, &p);
@@ -166,7 +166,7 @@ static void does_a_line_say_what_was_chosen(void **state) {
 
 static void is_a_machine_without_a_processor_for_us_refused(void **state) {
     (void)state;
-    struct lf_cpus cpus = machine("core:2 pu:1");
+    struct lf_cpus cpus = machine("package:1 numa:1 core:2 pu:1");
     struct lf_error err = LF_ERROR_INIT;
     struct lf_placement p;
     cpus.cpu[0].allowed = cpus.cpu[1].allowed = false;
