@@ -41,10 +41,10 @@ struct lf_attention_args {
     uint16_t *o;                 // bf16 [rows][heads][head_dim]
 };
 
-// What one worker needs of lf_pool_scratch: a block of keys, queries, values and weights.
+// What one worker needs of lf_pool_scratch: 64 keys, queries, values, weights, all padded.
 static inline size_t lf_attention_scratch_bytes(uint32_t heads, uint32_t head_dim) {
-    size_t wide = (size_t)head_dim + 16;
-    return sizeof(float) * (64 * wide + heads * (wide + head_dim + 64 + 3));
+    size_t padded = (size_t)heads + 2, columns = head_dim / 32;
+    return sizeof(float) * (columns * 32 * (72 + 2 * (padded + 1)) + padded * (64 + 3));
 }
 
 LF_DECLARE_KERNEL(attention);

@@ -321,7 +321,7 @@ static const struct lf_control controls[] = {
     {14, "shared heads with the sinks of the first ones", LF_GATE_ROWS, 0},
     {15, "the first lane's entries for every row", LF_GATE_ROWS, 0},
     {16, "a draft row sees no row after it", LF_GATE_BOUND, 0},
-    {17, "the second head of a pair with the first's weights", LF_GATE_BOUND, 0},
+    {17, "a tile's second head with the first's weights", LF_GATE_BOUND, 0},
 };
 
 const struct lf_record lf_attention_record = {

@@ -4,15 +4,14 @@
 #include <string.h>
 #include "base/error.h"
 #include "device/pool.h"
+#include "kernel/attention/query_tile.h"
 #include "kernel/attention/value_tile.h"
-#include "kernel/cache_row.h"
-#include "kernel/dots.h"
 #include "kernel/isa.h"
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-// UNIT heads fill the tiles of both products.
-enum { BLOCK = 64, UNIT = 6 };
+// UNIT heads fill the tiles of both products; AHEAD packed rows are fetched before they are read.
+enum { BLOCK = KEY_BLOCK, UNIT = 3, NEAR = 8 * UNIT, AHEAD = 6, LINE = 64 };
 
 // A row's list: window positions first .. first+window-1, then n - window selected entries.
 struct key_list {
@@ -27,10 +26,10 @@ struct job {
     uint32_t groups, group_heads; // few rows: the heads of a row are shared out
 };
 
-// The scratch of one item; rows of keys and q are padded, so that columns do not share cache sets.
+// The scratch of one item. Keys, queries and values lie in columns (key_block.h).
 struct heads {
-    uint32_t n;
-    size_t stride;
+    uint32_t n, padded; // padded: up to a multiple of UNIT, with queries and weights of 0
+    size_t step;        // floats from a column of queries or values to the next
     float *keys, *q, *value, *p, *m, *denominator, *factor;
 };
 
@@ -88,21 +87,42 @@ static const uint8_t *entry_row(const struct lf_attention_args *args, uint32_t l
     return lf_paged_row(&args->entries[lane], entry, lf_qf4s_row_bytes(args->head_dim));
 }
 
+static const uint8_t *list_row(const struct lf_attention_args *args, uint32_t lane,
+                               const struct key_list *list, uint32_t at) {
+    return at < list->window ? window_row(args, lane, list->first + at)
+                             : entry_row(args, lane, list->selected[at - list->window]);
+}
+
+// Selected rows lie anywhere in memory: they are on their way while those before are widened.
+static void fetch_row(const uint8_t *row, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(row + i);
+    __builtin_prefetch(row + bytes - 1);
+}
+
 // Keys t0 .. t0+n-1 of the list to float32, zeros up to a multiple of 16; returns that number.
 static uint32_t widen_block(const struct lf_attention_args *args, uint32_t lane,
                             const struct key_list *list, uint32_t t0, uint32_t n,
                             const struct heads *h) {
-    uint32_t dim = args->head_dim, padded = (n + 15) / 16 * 16;
+    uint32_t dim = args->head_dim, padded = (n + 15) / 16 * 16, bytes = lf_qf4s_row_bytes(dim);
+    const uint8_t *row[BLOCK];
     for (uint32_t t = 0; t < n; t++) {
-        float *key = h->keys + t * h->stride;
-        uint32_t at = t0 + t;
-        if (at < list->window)
-            lf_qa8_widen(key, window_row(args, lane, list->first + at), dim);
-        else
-            lf_qf4s_widen(key, entry_row(args, lane, list->selected[at - list->window]), dim);
+        row[t] = list_row(args, lane, list, t0 + t);
+        if (t < AHEAD)
+            fetch_row(row[t], bytes);
     }
-    for (uint32_t t = n; t < padded; t++)
-        memset(h->keys + t * h->stride, 0, dim * sizeof(float));
+    for (uint32_t t = 0; t < n; t++) {
+        float *key = h->keys + t * KEY_COLUMN;
+        if (t + AHEAD < n)
+            fetch_row(row[t + AHEAD], bytes);
+        if (t0 + t < list->window)
+            key_widen_qa8(key, row[t], dim);
+        else
+            key_widen_qf4s(key, row[t], dim);
+    }
+    for (uint32_t c = 0; c < dim / KEY_COLUMN; c++)
+        memset(h->keys + c * KEY_STEP + n * KEY_COLUMN, 0,
+               (padded - n) * KEY_COLUMN * sizeof(float));
     return padded;
 }
 
@@ -159,43 +179,67 @@ static void weigh_head(const struct heads *h, uint32_t head, uint32_t terms, uin
     h->m[head] = top;
 }
 
+// NEAR heads at a time, whose weights stay in the first cache level beside a column of the keys.
 static void add_values(const struct heads *h, uint32_t dim, uint32_t n) {
-    float unused[16] = {0};
-    for (uint32_t d = 0; d < dim; d += 16)
-        for (uint32_t i = 0; i < h->n; i += 2) {
-            struct value_head pair[2];
-            for (uint32_t j = 0; j < 2; j++) {
-                uint32_t head = i + j < h->n ? i + j : i;
-                float *sum = i + j < h->n ? h->value + (size_t)head * dim + d : unused;
-                pair[j] = (struct value_head){h->p + (size_t)head * BLOCK, sum, h->factor[head]};
-            }
 #if LF_FAULT == 17
-            pair[1].p = pair[0].p; // 17: the second head of a pair with the first's weights
+    for (uint32_t i = 1; i < h->n; i += VALUE_HEADS) // 17: a tile's second head as the first
+        memcpy(h->p + i * BLOCK, h->p + (i - 1) * BLOCK, n * sizeof(float));
 #endif
-            value_pair(pair, h->keys + d, h->stride, n / 16);
+    for (uint32_t near = 0; near < h->n; near += NEAR)
+        for (uint32_t d = 0; d < dim; d += VALUE_WIDE) {
+            uint32_t end = near + NEAR < h->n ? near + NEAR : h->n;
+            uint32_t column = d / KEY_COLUMN, at = d % KEY_COLUMN, after = d + VALUE_WIDE;
+            const float *next = h->keys + after / KEY_COLUMN * KEY_STEP + after % KEY_COLUMN;
+            for (uint32_t i = near; i < end; i += VALUE_HEADS, next += VALUE_AHEAD * KEY_COLUMN)
+                value_add(&(struct value_tile){
+                              .p = h->p + (size_t)i * BLOCK,
+                              .k = h->keys + column * KEY_STEP + at, .factor = h->factor + i,
+                              .sum = h->value + column * h->step + i * KEY_COLUMN + at,
+                              .next = next},
+                          n / 16);
         }
 }
 
 static struct heads lay_out(const struct job *job, uint32_t first, uint32_t worker) {
     const struct lf_attention_args *args = &job->args;
     uint32_t n = args->heads - first < job->group_heads ? args->heads - first : job->group_heads;
-    size_t dim = args->head_dim, stride = dim + 16;
+    size_t columns = args->head_dim / KEY_COLUMN;
     float *at = lf_pool_scratch(job->pool, worker, lf_attention_scratch_bytes(n, args->head_dim));
-    struct heads h = {.n = n, .stride = stride, .keys = at};
-    h.q = h.keys + BLOCK * stride;
-    h.value = h.q + n * stride;
-    h.p = h.value + n * dim;
-    h.m = h.p + (size_t)n * BLOCK;
-    h.denominator = h.m + n;
-    h.factor = h.denominator + n;
+    struct heads h = {.n = n, .padded = (n + UNIT - 1) / UNIT * UNIT, .keys = at};
+    h.step = ((size_t)h.padded + 1) * KEY_COLUMN;
+    h.q = h.keys + columns * KEY_STEP;
+    h.value = h.q + columns * h.step;
+    h.p = h.value + columns * h.step;
+    h.m = h.p + (size_t)h.padded * BLOCK;
+    h.denominator = h.m + h.padded;
+    h.factor = h.denominator + h.padded;
     return h;
+}
+
+// Queries of row r's heads first .. into columns; nothing summed yet.
+static void begin_heads(const struct lf_attention_args *args, const struct heads *h, uint32_t r,
+                        uint32_t first) {
+    uint32_t dim = args->head_dim;
+    memset(h->q, 0, dim / KEY_COLUMN * h->step * sizeof(float));
+    memset(h->value, 0, dim / KEY_COLUMN * h->step * sizeof(float));
+    for (uint32_t i = 0; i < h->padded; i++) {
+        h->m[i] = -1e30f;
+        h->denominator[i] = h->factor[i] = 0.0f;
+    }
+    for (uint32_t i = 0; i < h->n; i++) {
+        const uint16_t *q = args->q + ((size_t)r * args->heads + first + i) * dim;
+        float *out = h->q + i * KEY_COLUMN;
+        for (uint32_t d = 0; d < dim; d += KEY_COLUMN, out += h->step)
+            for (uint32_t j = 0; j < KEY_COLUMN; j++)
+                out[j] = lf_bf16_to_f32(q[d + j]);
+    }
 }
 
 // The sink joins the denominator; head i of the item is head `head` of the row.
 static void finish_head(const struct lf_attention_args *args, const struct heads *h, uint32_t i,
                         uint32_t head, uint16_t *o) {
     uint32_t dim = args->head_dim;
-    const float *value = h->value + (size_t)i * dim;
+    const float *value = h->value + i * KEY_COLUMN;
     float sink, total = h->denominator[i];
 #if LF_FAULT == 14
     head = i; // 14: shared heads with the sinks of the first ones
@@ -205,8 +249,9 @@ static void finish_head(const struct lf_attention_args *args, const struct heads
 #else
     total += lf_exp(sink - h->m[i]);
 #endif
-    for (uint32_t d = 0; d < dim; d++)
-        o[d] = lf_bf16_settle(value[d] / total);
+    for (uint32_t d = 0; d < dim; d += KEY_COLUMN, value += h->step)
+        for (uint32_t j = 0; j < KEY_COLUMN; j++)
+            o[d + j] = lf_bf16_settle(value[j] / total);
 }
 
 static void attend(void *ctx, uint32_t item, uint32_t worker) {
@@ -217,14 +262,7 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
     struct heads h = lay_out(job, first, worker);
     struct key_list list = list_keys(args, r);
     size_t at = ((size_t)r * args->heads + first) * dim;
-    memset(h.value, 0, (size_t)h.n * dim * sizeof(float));
-    for (uint32_t i = 0; i < h.n; i++) {
-        h.m[i] = -1e30f;
-        h.denominator[i] = 0.0f;
-        for (uint32_t d = 0; d < dim; d++)
-            h.q[i * h.stride + d] = lf_bf16_to_f32(args->q[at + (size_t)i * dim + d]);
-    }
-    struct lf_rows_f32 q = {h.q, h.stride}, keys = {h.keys, h.stride};
+    begin_heads(args, &h, r, first);
     for (uint32_t done = 0; done < list.n; done += BLOCK) {
         uint32_t t0 = done;
 #if LF_FAULT == 6 // 6: blocks merged from the last on in launches of more than three rows
@@ -232,7 +270,7 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
 #endif
         uint32_t terms = list.n - t0 < BLOCK ? list.n - t0 : BLOCK;
         uint32_t n = widen_block(args, lane, &list, t0, terms, &h);
-        lf_dots_block(h.p, BLOCK, q, h.n, keys, n, dim);
+        query_block(h.p, h.q, h.step, h.n, h.keys, n, dim);
         for (uint32_t i = 0; i < h.n; i++)
             weigh_head(&h, i, terms, n, args->scale);
         add_values(&h, dim, n);

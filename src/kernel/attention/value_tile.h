@@ -2,92 +2,99 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/attention/key_block.h"
 #include "kernel/sum16.h"
 
-// One head's weights of the block and its running value row.
-struct value_head {
-    const float *p; // [16 * steps], bf16 values
-    float *sum;     // 16 elements of the head's row
-    float factor;   // exp(m - m')
+// Heads of a tile: a key's elements are loaded once for all of them.
+enum { VALUE_HEADS = 3, VALUE_AHEAD = 8 };
+
+// VALUE_WIDE elements of a column for VALUE_HEADS heads, which follow each other in all three.
+struct value_tile {
+    const float *p;      // [VALUE_HEADS][KEY_BLOCK] weights, bf16 values
+    const float *k;      // those elements of the first key
+    const float *factor; // [VALUE_HEADS]: exp(m - m')
+    float *sum;          // head h's at h * KEY_COLUMN
+    const float *next;   // of VALUE_AHEAD keys, fetched meanwhile
 };
 
-#ifdef __AVX2__
-#include <immintrin.h>
+#if defined(__AVX2__) || defined(LF_NEON)
+#include "kernel/linear/linear_vec.h"
 
-// Two heads by 16 elements.
-struct value_quad {
-    __m256 a, b, c, d;
-};
+// Named sums of three heads and two vectors: compilers keep arrays of them in memory.
+#define VALUE_HEAD(act, s, h) act(s, h, 0) act(s, h, 1)
+#define VALUE_EACH(act, s) VALUE_HEAD(act, s, 0) VALUE_HEAD(act, s, 1) VALUE_HEAD(act, s, 2)
+#define VALUE_FIRST(s, h, v) vec_f32 s##h##v = w##h * k##v;
+#define VALUE_ADD(s, h, v) vec_fma_to(&s##h##v, w##h, k##v);
+#define VALUE_PAIR(s, h, v) s##h##v += t##h##v;
+#define VALUE_JOIN(s, h, v) s##h##v += load_f32(level + (2 * h + v) * VEC_LANES);
+#define VALUE_KEEP(s, h, v) store_f32(level + (2 * h + v) * VEC_LANES, s##h##v);
+#define VALUE_LOAD(at)                                                                             \
+    k0 = load_f32(k + (at) * KEY_COLUMN), k1 = load_f32(k + (at) * KEY_COLUMN + VEC_LANES);        \
+    w0 = all_f32(p[at]), w1 = all_f32(p[KEY_BLOCK + (at)]), w2 = all_f32(p[2 * KEY_BLOCK + (at)]);
+enum { VALUE_SUMS = 2 * VALUE_HEADS * VEC_LANES, VALUE_WIDE = 2 * VEC_LANES };
 
-static inline struct value_quad value_add(struct value_quad x, struct value_quad y) {
-    return (struct value_quad){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b),
-                               _mm256_add_ps(x.c, y.c), _mm256_add_ps(x.d, y.d)};
-}
-
-static inline __attribute__((always_inline)) struct value_quad
-value_partial(const float *p0, const float *p1, const float *k, size_t stride, uint32_t steps,
-              uint32_t i) {
-    const float *key = k + i * stride;
-    __m256 low = _mm256_loadu_ps(key), high = _mm256_loadu_ps(key + 8);
-    __m256 x = _mm256_broadcast_ss(p0 + i), y = _mm256_broadcast_ss(p1 + i);
-    struct value_quad sum = {_mm256_mul_ps(x, low), _mm256_mul_ps(x, high), _mm256_mul_ps(y, low),
-                             _mm256_mul_ps(y, high)};
+// Partials i and i + 8 join what the lower levels of the tree hold and stay at the level reached.
+INLINE void value_partials(const float *p, const float *k, uint32_t steps, uint32_t joins,
+                           float *level) {
+    vec_f32 k0, k1, w0, w1, w2;
+    VALUE_LOAD(0)
+    VALUE_EACH(VALUE_FIRST, s)
     for (uint32_t step = 1; step < steps; step++) {
-        key += 16 * stride;
-        low = _mm256_loadu_ps(key);
-        high = _mm256_loadu_ps(key + 8);
-        x = _mm256_broadcast_ss(p0 + 16 * step + i);
-        y = _mm256_broadcast_ss(p1 + 16 * step + i);
-        sum.a = _mm256_fmadd_ps(x, low, sum.a);
-        sum.b = _mm256_fmadd_ps(x, high, sum.b);
-        sum.c = _mm256_fmadd_ps(y, low, sum.c);
-        sum.d = _mm256_fmadd_ps(y, high, sum.d);
+        VALUE_LOAD(16 * step)
+        VALUE_EACH(VALUE_ADD, s)
     }
-    return sum;
+    VALUE_LOAD(8)
+    VALUE_EACH(VALUE_FIRST, t)
+    for (uint32_t step = 1; step < steps; step++) {
+        VALUE_LOAD(8 + 16 * step)
+        VALUE_EACH(VALUE_ADD, t)
+    }
+    VALUE_EACH(VALUE_PAIR, s)
+    for (; joins; joins--, level += VALUE_SUMS) {
+        VALUE_EACH(VALUE_JOIN, s)
+    }
+    VALUE_EACH(VALUE_KEEP, s)
 }
 
-static inline void value_store(const struct value_head *head, __m256 low, __m256 high) {
-    __m256 factor = _mm256_set1_ps(head->factor);
-    __m256 old_low = _mm256_loadu_ps(head->sum), old_high = _mm256_loadu_ps(head->sum + 8);
-    _mm256_storeu_ps(head->sum, _mm256_fmadd_ps(old_low, factor, low));
-    _mm256_storeu_ps(head->sum + 8, _mm256_fmadd_ps(old_high, factor, high));
+// Neighbours of the tree follow each other: 0 and 4, then 2 and 6, and so on.
+INLINE void value_vectors(const struct value_tile *t, uint32_t steps) {
+    static const uint8_t order[8] = {0, 4, 2, 6, 1, 5, 3, 7};
+    _Alignas(64) float level[4 * VALUE_SUMS];
+    const float *total = level + 3 * VALUE_SUMS;
+#pragma GCC unroll 2
+    for (uint32_t n = 0; n < 8; n++) {
+        __builtin_prefetch(t->next + n * KEY_COLUMN);
+        value_partials(t->p + order[n], t->k + order[n] * KEY_COLUMN, steps,
+                       (uint32_t)__builtin_ctz(n + 1), level);
+    }
+    for (uint32_t h = 0; h < VALUE_HEADS; h++)
+        for (uint32_t v = 0; v < 2; v++, total += VEC_LANES) {
+            float *sum = t->sum + h * KEY_COLUMN + v * VEC_LANES;
+            store_f32(sum, vec_fma(load_f32(sum), all_f32(t->factor[h]), load_f32(total)));
+        }
 }
 
-static inline __attribute__((always_inline)) void value_pair_steps(const struct value_head head[2],
-                                                                   const float *k, size_t stride,
-                                                                   uint32_t steps) {
-    struct value_quad eight[8];
-    for (uint32_t i = 0; i < 8; i++)
-        eight[i] = value_add(value_partial(head[0].p, head[1].p, k, stride, steps, i),
-                             value_partial(head[0].p, head[1].p, k, stride, steps, i + 8));
-    struct value_quad four[4];
-    for (uint32_t i = 0; i < 4; i++)
-        four[i] = value_add(eight[i], eight[i + 4]);
-    struct value_quad total = value_add(value_add(four[0], four[2]), value_add(four[1], four[3]));
-    value_store(&head[0], total.a, total.b);
-    value_store(&head[1], total.c, total.d);
-}
-
-// Adds the block to both heads; the full block is its own loop-free code.
-static inline void value_pair(const struct value_head head[2], const float *k, size_t stride,
-                              uint32_t steps) {
+// Adds a block of 16 * steps keys; the full block is its own loop-free code.
+static __attribute__((noinline)) void value_add(const struct value_tile *t, uint32_t steps) {
     if (steps == 4)
-        value_pair_steps(head, k, stride, 4);
+        value_vectors(t, 4);
     else
-        value_pair_steps(head, k, stride, steps);
+        value_vectors(t, steps);
 }
 #else
-static inline void value_pair(const struct value_head head[2], const float *k, size_t stride,
-                              uint32_t steps) {
-    for (int h = 0; h < 2; h++)
-        for (uint32_t d = 0; d < 16; d++) {
-            float a[16];
+enum { VALUE_WIDE = KEY_COLUMN };
+
+static inline void value_add(const struct value_tile *t, uint32_t steps) {
+    for (uint32_t h = 0; h < VALUE_HEADS; h++)
+        for (uint32_t d = 0; d < VALUE_WIDE; d++) {
+            const float *p = t->p + h * KEY_BLOCK;
+            float a[16], *sum = &t->sum[h * KEY_COLUMN + d];
             for (uint32_t i = 0; i < 16; i++) {
-                a[i] = head[h].p[i] * k[i * stride + d];
-                for (uint32_t t = i + 16; t < 16 * steps; t += 16)
-                    a[i] = fmaf(head[h].p[t], k[t * stride + d], a[i]);
+                a[i] = p[i] * t->k[i * KEY_COLUMN + d];
+                for (uint32_t s = i + 16; s < 16 * steps; s += 16)
+                    a[i] = fmaf(p[s], t->k[s * KEY_COLUMN + d], a[i]);
             }
-            head[h].sum[d] = fmaf(head[h].sum[d], head[h].factor, lf_tree16(a));
+            *sum = fmaf(*sum, t->factor[h], lf_tree16(a));
         }
 }
 #endif
