@@ -194,8 +194,9 @@ static void judge_job(struct lf_stage *stage, const struct lf_linear_job *job, c
     p->launch.error = malloc(n * sizeof(double));
     LF_ASSERT(p->launch.ref && p->launch.error);
     memcpy(p->launch.ref, ref, n * sizeof(double));
+    double depth = lf_linear_f64_depth(job->w);
     for (size_t i = 0; i < n; i++)
-        p->launch.error[i] = lf_linear_error(job->w, ref[i], magnitude[i]);
+        p->launch.error[i] = lf_linear_error(depth, ref[i], magnitude[i]);
     p->launch.columns = job->w->out;
     place_results(p, &written);
     snprintf(p->shape.name, sizeof p->shape.name, "%s", stage->name);

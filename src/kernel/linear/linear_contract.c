@@ -146,20 +146,20 @@ static void bind(const struct lf_call *call, void *args) {
 }
 
 // g(D) sum |w x|, and what subnormal sums lose.
-double lf_linear_error(const struct lf_matrix *w, double ref, double magnitude) {
-    double depth = lf_linear_f64_depth(w);
+double lf_linear_error(double depth, double ref, double magnitude) {
     return isfinite(ref) ? lf_check_gamma(depth) * magnitude + depth * 0x1p-149 : 0.0;
 }
 
 static void bound(const void *args, const double *ref, double *error) {
     const struct lf_linear_map *map = args;
     size_t n = (size_t)map->job->rows * map->w.out;
+    double depth = lf_linear_f64_depth(&map->w);
     double *out = calloc(n, sizeof *out);
     if (!out)
         return;
     lf_linear_f64_sums(&map->args, out, error);
     for (size_t i = 0; i < n; i++)
-        error[i] = lf_linear_error(&map->w, ref[i], error[i]);
+        error[i] = lf_linear_error(depth, ref[i], error[i]);
     free(out);
 }
 

@@ -8,5 +8,5 @@ struct lf_linear_map {
     struct lf_matrix w;
     uint32_t grouped, bounds[3]; // grouped: two jobs whose rows are told in memory
 };
-// The error that the contract allows a sum, before the output's rounding.
-double lf_linear_error(const struct lf_matrix *w, double ref, double magnitude);
+// The error that the contract allows a sum of that depth, before the output's rounding.
+double lf_linear_error(double depth, double ref, double magnitude);
