@@ -25,7 +25,7 @@
     "decodes into scratch (always up to LF_LINEAR_ROWS_BLOCK rows)."
 
 // What a worker needs: lf_pool_open's scratch_bytes must not be less.
-enum { LF_LINEAR_SCRATCH_BYTES = 704 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
+enum { LF_LINEAR_SCRATCH_BYTES = 904 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
 
 struct lf_linear_job {
     const struct lf_matrix *w;

@@ -7,10 +7,10 @@
 #include "kernel/linear/linear_tile.h"
 
 enum {
-    GROUP_ROWS = 8,  // rows whose x stays in the first cache
-    TILES_ROWS = 64, // rows between two decodings of the weights
-    TILES_OUTS = 48, // of a task of many rows
-    FEW_OUTS = 96,   // of a task of few rows
+    GROUP_ROWS = 8,   // rows whose x stays in the first cache
+    TILES_ROWS = 128, // rows between two decodings of the weights
+    TILES_OUTS = 48,  // of a task of many rows
+    FEW_OUTS = 96,    // of a task of few rows
     DIGITS_ROWS = 16,
     DIGITS_OUTS = 192, // of many rows of MXFP4
     PANEL_FLOATS = TILES_OUTS * K_BLOCK,
