@@ -123,7 +123,7 @@ class Server:
                         if line.startswith(field + ":"))
 
     def memory(self):
-        with urllib.request.urlopen(self.url + "/memory", timeout=10) as reply:
+        with urllib.request.urlopen(self.url + "/memory", timeout=60) as reply:
             return json.load(reply)
 
     def post(self, path, body, headers=None):
@@ -134,7 +134,7 @@ class Server:
         for name, value in (headers or {}).items():
             request.add_header(name, value)
         try:
-            with urllib.request.urlopen(request, timeout=120) as reply:
+            with urllib.request.urlopen(request, timeout=600) as reply:
                 return reply.status, reply.headers, json.loads(reply.read())
         except urllib.error.HTTPError as error:
             return error.code, error.headers, json.loads(error.read())
@@ -142,7 +142,7 @@ class Server:
     def send_raw(self, path, body):
         """A socket whose request went out and whose reply was not read."""
         data = json.dumps(body).encode()
-        link = socket.create_connection(self.address, timeout=60)
+        link = socket.create_connection(self.address, timeout=600)
         link.sendall((f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
                       f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n")
                      .encode() + data)
