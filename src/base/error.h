@@ -4,6 +4,10 @@
 #include <stdint.h>
 #include "lanefold.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define LF_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 // Fills err unless it already holds a failure, and returns the status it holds.
@@ -28,5 +32,9 @@ enum lf_status lf_fail_byte(struct lf_error *err, enum lf_status status, int64_t
     } while (0)
 
 // Programmer errors: on in every build.
-_Noreturn void lf_assert_failed(const char *file, int line, const char *what);
+void lf_assert_failed(const char *file, int line, const char *what) __attribute__((noreturn));
 #define LF_ASSERT(cond) ((cond) ? (void)0 : lf_assert_failed(__FILE__, __LINE__, #cond))
+
+#ifdef __cplusplus
+}
+#endif

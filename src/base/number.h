@@ -3,24 +3,31 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t lf_f32_bits(float x) {
+// Small functions that kernels of both columns share: CUDA compiles them for the device too.
+#ifdef __CUDACC__
+#define LF_HOST_DEVICE __host__ __device__
+#else
+#define LF_HOST_DEVICE
+#endif
+
+LF_HOST_DEVICE static inline uint32_t lf_f32_bits(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline float lf_f32_from_bits(uint32_t bits) {
+LF_HOST_DEVICE static inline float lf_f32_from_bits(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-static inline float lf_bf16_to_f32(uint16_t x) {
+LF_HOST_DEVICE static inline float lf_bf16_to_f32(uint16_t x) {
     return lf_f32_from_bits((uint32_t)x << 16);
 }
 
 // Nearest, ties to even; a NaN stays a (quiet) NaN.
-static inline uint16_t lf_bf16_from_f32(float x) {
+LF_HOST_DEVICE static inline uint16_t lf_bf16_from_f32(float x) {
     uint32_t bits = lf_f32_bits(x);
     uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
     uint32_t quiet = bits >> 16 | 0x40u;
@@ -41,7 +48,7 @@ float lf_e2m1_to_f32(uint8_t code);
 uint8_t lf_e2m1_from_f32(float x);
 
 // UE8M0: byte b is 2^(b-127); 0 is the subnormal 2^-127, 255 is NaN.
-static inline float lf_ue8m0_to_f32(uint8_t b) {
+LF_HOST_DEVICE static inline float lf_ue8m0_to_f32(uint8_t b) {
     uint32_t bits = b == 0 ? 0x00400000u : b == 255 ? 0x7FC00000u : (uint32_t)b << 23;
     return lf_f32_from_bits(bits);
 }

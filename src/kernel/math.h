@@ -6,7 +6,7 @@
 #include "base/number.h"
 
 // exp within 1 ulp: x = n ln2 + r, a polynomial in r, two power-of-two factors for small results.
-static inline float lf_exp(float x) {
+LF_HOST_DEVICE static inline float lf_exp(float x) {
     const float magic = 0x1.8p23f;
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
@@ -29,24 +29,24 @@ static inline float lf_exp(float x) {
     return p * a * b;
 }
 
-static inline float lf_sigmoid(float x) {
+LF_HOST_DEVICE static inline float lf_sigmoid(float x) {
     return 1.0f / (1.0f + lf_exp(-x));
 }
 
-static inline uint64_t lf_f64_bits(double x) {
+LF_HOST_DEVICE static inline uint64_t lf_f64_bits(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-static inline double lf_f64_from_bits(uint64_t bits) {
+LF_HOST_DEVICE static inline double lf_f64_from_bits(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
 // log in float64 by engine.md S-11; x positive and finite. The split is frexp's, from the bits.
-static inline double lf_log64(double x) {
+LF_HOST_DEVICE static inline double lf_log64(double x) {
     const double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
     int e = x < 0x1p-1022 ? -54 : 0;
     uint64_t bits = lf_f64_bits(x < 0x1p-1022 ? x * 0x1p54 : x);
@@ -67,7 +67,7 @@ static inline double lf_log64(double x) {
 }
 
 // exp in float64 by engine.md S-11; x <= 0, 0 below -708; above, 2^k is normal.
-static inline double lf_exp64(double x) {
+LF_HOST_DEVICE static inline double lf_exp64(double x) {
     static const double inverse_factorial[14] = {
         1.0 / 1.0, 1.0 / 1.0, 1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0,
         1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0, 1.0 / 3628800.0, 1.0 / 39916800.0,
@@ -85,7 +85,7 @@ static inline double lf_exp64(double x) {
 }
 
 // softplus(v) = v for v > 20 else log1p(exp v) (model.md 9.1), in float64, rounded once.
-static inline float lf_softplus(float v) {
+LF_HOST_DEVICE static inline float lf_softplus(float v) {
     if (!(v <= 20.0f))
         return v;
     double e = v > 0.0f ? 1.0 / lf_exp64(-(double)v) : lf_exp64((double)v);

@@ -1,6 +1,7 @@
 // Rows: a forward call is a list of rows, and nothing else exists (design 2, engine.md 2.1).
 #pragma once
 #include <stdint.h>
+#include "base/number.h"
 
 enum { LF_WANT_LOGITS = 1 };
 
@@ -13,6 +14,14 @@ struct lf_row {
     uint32_t wants;    // LF_WANT_* bits
 };
 
+// Lanes that a call's rows can name: one more than the greatest.
+static inline uint32_t lf_row_lanes(const struct lf_row *row, uint32_t rows) {
+    uint32_t lanes = 0;
+    for (uint32_t r = 0; r < rows; r++)
+        lanes = row[r].lane >= lanes ? row[r].lane + 1 : lanes;
+    return lanes;
+}
+
 // The rows of one lane in a call: positions pos0 .. pos0+rows-1 at call places first, first+1 ...
 struct lf_span {
     uint32_t first, rows; // rows 0: the lane is not in the call
@@ -24,18 +33,18 @@ enum { LF_PAGE_ROWS = 128 };
 struct lf_paged {
     uint8_t **page;
 };
-static inline uint8_t *lf_paged_row(const struct lf_paged *paged, uint64_t row,
+LF_HOST_DEVICE static inline uint8_t *lf_paged_row(const struct lf_paged *paged, uint64_t row,
                                     uint32_t row_bytes) {
     return paged->page[row / LF_PAGE_ROWS] + row % LF_PAGE_ROWS * row_bytes;
 }
 
 // Packed cache rows (model.md 12.1): codes of the whole row first, then its scales.
-static inline uint32_t lf_qa8_row_bytes(uint32_t dim) {
+LF_HOST_DEVICE static inline uint32_t lf_qa8_row_bytes(uint32_t dim) {
     return dim + dim / 32; // dim e4m3 codes, dim/32 UE8M0
 }
-static inline uint32_t lf_qf4s_row_bytes(uint32_t dim) {
+LF_HOST_DEVICE static inline uint32_t lf_qf4s_row_bytes(uint32_t dim) {
     return dim / 2 + dim / 16; // two e2m1 codes a byte (low nibble even), dim/16 e4m3
 }
-static inline uint32_t lf_qf4e_row_bytes(uint32_t dim) {
+LF_HOST_DEVICE static inline uint32_t lf_qf4e_row_bytes(uint32_t dim) {
     return dim / 2 + dim / 32; // two e2m1 codes a byte (low nibble even), dim/32 UE8M0
 }

@@ -3,13 +3,13 @@
 #include <stdint.h>
 #include "base/number.h"
 
-static inline uint16_t lf_bf16_settle(float x) {
+LF_HOST_DEVICE static inline uint16_t lf_bf16_settle(float x) {
     uint32_t bits = lf_f32_bits(x);
     uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC0u : rounded);
 }
 
-static inline float lf_f32_settle(float x) {
+LF_HOST_DEVICE static inline float lf_f32_settle(float x) {
     uint32_t bits = lf_f32_bits(x);
     return lf_f32_from_bits((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC00000u : bits);
 }

@@ -24,8 +24,21 @@
     "of x, or of x_index where it is given, and of y. A weight row is read once a call while it "  \
     "decodes into scratch (always up to LF_LINEAR_ROWS_BLOCK rows)."
 
+// The CUDA column's sums are its own, a function of the weight's K and format alone.
+#define LF_LINEAR_CUDA_CONTRACT                                                                    \
+    "BF16, FP8 and MXFP4 on tensor cores: K in parts of 640, each a chain from zero of k16 steps " \
+    "of bf16 products, the parts added ascending in float32 from the first on. A slab is four "    \
+    "chunks of 8 (BF16), 16 (FP8) or 32 (MXFP4) elements, and its step s takes elements 4s to "    \
+    "4s+3 of each chunk; zeros past the row's end. A step is one sum of 16 exact products and "    \
+    "the total, each cut toward zero at 2^-25 of the largest exponent among them, then cut to 24 " \
+    "bits. FP8 weights with scale bytes 0 to 2 are cut to multiples of 2^-133; all others are "    \
+    "exact in bf16. F16 and F32: the CPU's order and bits."
+
 // What a worker needs: lf_pool_open's scratch_bytes must not be less.
 enum { LF_LINEAR_SCRATCH_BYTES = 904 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
+
+// CUDA: elements of a part of K (LF_LINEAR_CUDA_CONTRACT).
+enum { LF_LINEAR_PART = 640 };
 
 struct lf_linear_job {
     const struct lf_matrix *w;

@@ -1,0 +1,262 @@
+// A CUDA device behind cuda.h: every call's status is looked at, and the first failure is kept.
+#include "device/cuda_stream.cuh"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    RING_BYTES = 8 * LF_CUDA_TABLE_BYTES,
+    TABLE_ALIGNMENT = 256,
+    WAIT_S = 300,     // engine.md F-4
+    SPINS = 20000,    // polls before a waiter sleeps between them
+    SLEEP_NS = 50000,
+};
+static const struct lf_error no_error = LF_ERROR_INIT;
+static const size_t reserve_bytes = (size_t)512 << 20; // a device with less free is too full
+
+struct lf_cuda {
+    struct lf_cuda_info info;
+    cudaStream_t stream;
+    cudaEvent_t mark[2];
+    uint8_t *ring_host, *ring_device; // tables of launches: pinned, and where they are sent
+    size_t used, sent;                // bytes of the ring
+    struct lf_error failure;
+    bool lost;
+};
+
+static bool has_failed(const struct lf_cuda *cuda) {
+    return cuda->failure.status != LF_OK;
+}
+
+void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what) {
+    if (status == cudaSuccess)
+        return;
+    lf_fail(&cuda->failure, LF_E_DEVICE, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
+            cudaGetErrorName(status));
+    // An error that stays after it was taken has poisoned the context.
+    cudaGetLastError();
+    cudaError_t again = cudaStreamQuery(cuda->stream);
+    cuda->lost |= again != cudaSuccess && again != cudaErrorNotReady;
+}
+
+static enum lf_status check_device(struct lf_cuda_info *info, int index, struct lf_error *err) {
+    int count = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess)
+        return lf_fail(err, LF_E_ABSENT, "CUDA: no usable driver: %s", cudaGetErrorString(status));
+    if (index < 0 || index >= count)
+        return lf_fail(err, LF_E_ABSENT, "CUDA device %d: this machine has %d", index, count);
+    cudaDeviceProp prop;
+    status = cudaGetDeviceProperties(&prop, index);
+    if (status == cudaSuccess)
+        status = cudaSetDevice(index);
+    if (status == cudaSuccess)
+        status = cudaMemGetInfo(&info->free_bytes, &info->memory_bytes);
+    if (status != cudaSuccess)
+        return lf_fail(err, LF_E_DEVICE, "CUDA device %d: %s", index, cudaGetErrorString(status));
+    snprintf(info->name, sizeof info->name, "%.63s", prop.name);
+    info->major = prop.major;
+    info->minor = prop.minor;
+    info->processors = (uint32_t)prop.multiProcessorCount;
+    if (info->major != 9 || info->minor != 0)
+        return lf_fail(err, LF_E_UNSUPPORTED,
+                       "CUDA device %d (%s) has compute capability %d.%d; expected 9.0, the only "
+                       "one whose tensor cores are known bit by bit", index, info->name,
+                       info->major, info->minor);
+    if (info->free_bytes < reserve_bytes)
+        return lf_fail(err, LF_E_MEM, "CUDA device %d (%s) has %zu of %zu MiB free; expected %zu",
+                       index, info->name, info->free_bytes >> 20, info->memory_bytes >> 20,
+                       reserve_bytes >> 20);
+    return LF_OK;
+}
+
+static cudaError_t open_parts(struct lf_cuda *cuda) {
+    cudaError_t status = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+    for (int i = 0; i < 2 && status == cudaSuccess; i++)
+        status = cudaEventCreate(&cuda->mark[i]);
+    if (status == cudaSuccess)
+        status = cudaMallocHost((void **)&cuda->ring_host, RING_BYTES);
+    if (status == cudaSuccess)
+        status = cudaMalloc((void **)&cuda->ring_device, RING_BYTES);
+    return status;
+}
+
+enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *err) {
+    *out = NULL;
+    struct lf_cuda_info info = {};
+    LF_TRY(check_device(&info, index, err));
+    struct lf_cuda *cuda = (struct lf_cuda *)calloc(1, sizeof *cuda);
+    if (!cuda)
+        return lf_fail(err, LF_E_MEM, "no memory for a device of %zu bytes", sizeof *cuda);
+    cuda->info = info;
+    cudaError_t status = open_parts(cuda);
+    if (status != cudaSuccess) {
+        lf_cuda_close(cuda);
+        return lf_fail(err, LF_E_DEVICE, "CUDA device %d: opening its stream: %s", index,
+                       cudaGetErrorString(status));
+    }
+    *out = cuda;
+    return LF_OK;
+}
+
+void lf_cuda_close(struct lf_cuda *cuda) {
+    if (!cuda)
+        return;
+    // Nothing can be done about a failure here, and a lost device fails each of these.
+    if (cuda->ring_device)
+        cudaFree(cuda->ring_device);
+    if (cuda->ring_host)
+        cudaFreeHost(cuda->ring_host);
+    for (int i = 0; i < 2; i++)
+        if (cuda->mark[i])
+            cudaEventDestroy(cuda->mark[i]);
+    if (cuda->stream)
+        cudaStreamDestroy(cuda->stream);
+    free(cuda);
+}
+
+const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda) {
+    return &cuda->info;
+}
+
+enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
+                             struct lf_error *err) {
+    *out = NULL;
+    cudaError_t status = cudaMalloc(out, bytes ? bytes : 1);
+    if (status == cudaSuccess)
+        return LF_OK;
+    size_t free_bytes = 0, all = 0;
+    cudaGetLastError();
+    *out = NULL;
+    if (status == cudaErrorMemoryAllocation && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess)
+        return lf_fail(err, LF_E_MEM, "CUDA: no memory for %s: %zu MiB asked for, %zu of %zu free",
+                       what, bytes >> 20, free_bytes >> 20, all >> 20);
+    lf_cuda_note(cuda, status, what);
+    return lf_fail(err, LF_E_DEVICE, "CUDA: memory for %s: %s", what, cudaGetErrorString(status));
+}
+
+void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
+    if (memory)
+        lf_cuda_note(cuda, cudaFree(memory), "freeing memory");
+}
+
+void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
+    if (has_failed(cuda) || !bytes)
+        return;
+    lf_cuda_note(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, cuda->stream),
+                 "upload");
+    // Pinned memory would still be read after the call.
+    if (!has_failed(cuda))
+        lf_cuda_note(cuda, cudaStreamSynchronize(cuda->stream), "upload");
+}
+
+void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {
+    if (!has_failed(cuda) && bytes)
+        lf_cuda_note(cuda, cudaMemsetAsync(to, byte, bytes, cuda->stream), "fill");
+}
+
+enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const void *from, size_t bytes,
+                                struct lf_error *err) {
+    LF_TRY(lf_cuda_wait(cuda, err));
+    if (bytes)
+        lf_cuda_note(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cuda->stream),
+                     "download");
+    return lf_cuda_wait(cuda, err);
+}
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// The stream's end or its error; cudaErrorNotReady after the deadline.
+static cudaError_t poll_stream(struct lf_cuda *cuda) {
+    int64_t deadline_ms = now_ms() + (int64_t)WAIT_S * 1000;
+    cudaError_t status = cudaStreamQuery(cuda->stream);
+    for (uint32_t polls = 0; status == cudaErrorNotReady; polls++) {
+        if (polls >= SPINS) {
+            struct timespec pause = {0, SLEEP_NS};
+            nanosleep(&pause, NULL);
+            if (now_ms() >= deadline_ms)
+                return status;
+        }
+        status = cudaStreamQuery(cuda->stream);
+    }
+    return status;
+}
+
+enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err) {
+    cudaError_t status = poll_stream(cuda);
+    if (status == cudaErrorNotReady) {
+        cuda->lost = true;
+        lf_fail(&cuda->failure, LF_E_DEVICE, "CUDA: launches did not end within %d s", WAIT_S);
+    } else {
+        lf_cuda_note(cuda, status, "launches");
+    }
+    if (!has_failed(cuda))
+        return LF_OK;
+    lf_fail(err, cuda->failure.status, "%s", cuda->failure.text);
+    if (!cuda->lost)
+        cuda->failure = no_error;
+    return err->status;
+}
+
+bool lf_cuda_is_lost(const struct lf_cuda *cuda) {
+    return cuda->lost;
+}
+
+// Room at the ring's end is made by waiting until no launch reads the ring any more.
+static void restart_ring(struct lf_cuda *cuda) {
+    if (lf_cuda_begin(cuda))
+        lf_cuda_note(cuda, cudaStreamSynchronize(cuda->stream), "waiting for launch tables");
+    cuda->used = cuda->sent = 0;
+}
+
+// A launch has few tables: those before a restart lie at the ring's end, and stay whole.
+const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes) {
+    if (has_failed(cuda))
+        return NULL;
+    if (bytes > LF_CUDA_TABLE_BYTES) {
+        lf_fail(&cuda->failure, LF_E_TOO_LARGE, "CUDA: a launch table of %zu bytes; at most %d",
+                bytes, (int)LF_CUDA_TABLE_BYTES);
+        return NULL;
+    }
+    size_t room = (bytes + TABLE_ALIGNMENT - 1) / TABLE_ALIGNMENT * TABLE_ALIGNMENT;
+    if (cuda->used + room > RING_BYTES)
+        restart_ring(cuda);
+    size_t at = cuda->used;
+    if (bytes)
+        memcpy(cuda->ring_host + at, table, bytes);
+    cuda->used += room;
+    return cuda->ring_device + at;
+}
+
+bool lf_cuda_begin(struct lf_cuda *cuda) {
+    size_t bytes = cuda->used - cuda->sent;
+    if (!has_failed(cuda) && bytes)
+        lf_cuda_note(cuda, cudaMemcpyAsync(cuda->ring_device + cuda->sent,
+                                           cuda->ring_host + cuda->sent, bytes,
+                                           cudaMemcpyHostToDevice, cuda->stream), "launch tables");
+    cuda->sent = cuda->used;
+    return !has_failed(cuda);
+}
+
+cudaStream_t lf_cuda_stream(struct lf_cuda *cuda) {
+    return cuda->stream;
+}
+
+void lf_cuda_mark(struct lf_cuda *cuda, int mark) {
+    if (!has_failed(cuda))
+        lf_cuda_note(cuda, cudaEventRecord(cuda->mark[mark], cuda->stream), "time mark");
+}
+
+float lf_cuda_elapsed_ms(struct lf_cuda *cuda) {
+    float ms = 0;
+    if (!has_failed(cuda))
+        lf_cuda_note(cuda, cudaEventElapsedTime(&ms, cuda->mark[0], cuda->mark[1]), "time marks");
+    return ms;
+}

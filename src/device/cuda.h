@@ -1,0 +1,53 @@
+// One CUDA device: its memory, one stream of launches, and its errors as sentences.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct lf_cuda;
+
+struct lf_cuda_info {
+    char name[64];
+    int major, minor; // compute capability
+    uint32_t processors;
+    size_t memory_bytes, free_bytes; // free: when the device was opened
+};
+
+// LF_E_ABSENT: no such device or driver; LF_E_UNSUPPORTED: not capability 9.0; LF_E_MEM: too full.
+LF_CHECKED enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *err);
+void lf_cuda_close(struct lf_cuda *cuda); // NULL is allowed; frees the stream, not lf_cuda_alloc's
+const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda);
+
+// Memory aligned to 256 bytes. LF_E_MEM names `what`, the bytes and what is free.
+LF_CHECKED enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes,
+                                        const char *what, struct lf_error *err);
+void lf_cuda_free(struct lf_cuda *cuda, void *memory); // NULL is allowed; waits for the stream
+
+// On the stream, after all launches before. Host memory may be changed when a call returns.
+void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes);
+void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes);
+// Waits for the stream; the bytes are there when it returns LF_OK.
+LF_CHECKED enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const void *from,
+                                           size_t bytes, struct lf_error *err);
+
+// Void calls keep their first failure and then do nothing until this reports it as LF_E_DEVICE.
+LF_CHECKED enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err);
+// A fault poisoned the context, or a wait passed its deadline (engine.md F-3, F-4): all is over.
+bool lf_cuda_is_lost(const struct lf_cuda *cuda);
+
+// A launch's table: copied now, on the device before the next launch. NULL after a failure.
+enum { LF_CUDA_TABLE_BYTES = 2 << 20 };
+const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes);
+
+// Milliseconds of device time between two calls of lf_cuda_mark; both must have been waited for.
+void lf_cuda_mark(struct lf_cuda *cuda, int mark); // 0 or 1
+float lf_cuda_elapsed_ms(struct lf_cuda *cuda);
+
+#ifdef __cplusplus
+}
+#endif

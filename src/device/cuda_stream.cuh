@@ -1,0 +1,10 @@
+// What launch wrappers need of the device: its stream, and where failures go.
+#pragma once
+#include <cuda_runtime.h>
+#include "device/cuda.h"
+
+// Sends the tables made since the last launch; false after a failure: then nothing is launched.
+bool lf_cuda_begin(struct lf_cuda *cuda);
+cudaStream_t lf_cuda_stream(struct lf_cuda *cuda);
+// Keeps the first failure; what: "launch of rms_norm".
+void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what);

@@ -1,0 +1,31 @@
+#include "kernel/engram_gather/engram_gather.h"
+
+#include "base/number.h"
+#include "kernel/launch.cuh"
+#include "kernel/settle.h"
+
+enum { THREADS = 256, GROUP = 32 };
+
+// An e4m3 code's seven low bits in float32's places are value * 2^-120; 0x7F is the only NaN.
+__device__ static uint16_t widen(uint32_t code, float scale) {
+    uint32_t low = code & 0x7Fu, sign = code & 0x80u;
+    float magnitude = lf_f32_from_bits(low << 20) * 0x1p120f * scale;
+    uint32_t bits = low == 0x7Fu ? 0x7FC00000u : lf_f32_bits(magnitude);
+    return lf_bf16_settle(lf_f32_from_bits(bits | sign << 24));
+}
+
+__global__ static void engram_gather_elements(struct lf_engram_gather_args a) {
+    uint64_t at = lf_thread(), pair = at / a.dim;
+    if (pair >= (uint64_t)a.rows * a.columns)
+        return;
+    uint32_t d = (uint32_t)(at % a.dim);
+    uint64_t row = a.number[pair];
+    uint8_t scale = a.scale[row * (a.dim / GROUP) + d / GROUP];
+    a.y[at] = widen(a.value[row * a.dim + d], lf_ue8m0_to_f32(scale));
+}
+
+void lf_engram_gather_cuda(struct lf_cuda *cuda, const struct lf_engram_gather_args *args) {
+    LF_ASSERT(args->dim % GROUP == 0);
+    uint32_t blocks = lf_blocks((uint64_t)args->rows * args->columns * args->dim, THREADS);
+    lf_cuda_launch(cuda, "engram_gather", engram_gather_elements, dim3(blocks), THREADS, *args);
+}

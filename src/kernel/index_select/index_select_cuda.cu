@@ -1,0 +1,123 @@
+#include "kernel/index_select/index_select.h"
+
+#include "kernel/block.cuh"
+
+enum { THREADS = 512 };
+
+// Items in ascending order with one key each: entries, blocks, or the entries of given blocks.
+struct source {
+    const float *score;
+    uint32_t n;             // items
+    uint32_t size;          // entries a block
+    bool of_blocks;         // an item is a block, its key the best of its entries
+    const uint32_t *inside; // NULL, or ascending blocks whose entries are the items
+};
+
+__device__ static uint32_t entry_of(const struct source &s, uint32_t item) {
+    return s.inside ? s.inside[item / s.size] * s.size + item % s.size : item;
+}
+
+__device__ static uint32_t key_of(const struct source &s, uint32_t item) {
+    if (!s.of_blocks)
+        return lf_order_key(s.score[entry_of(s, item)]);
+    if (item == s.n - 1)
+        return UINT32_MAX; // the newest block is forced in (8.7); no score has this key
+    uint32_t best = 0;
+    for (uint32_t i = item * s.size; i < (item + 1) * s.size; i++) {
+        uint32_t key = lf_order_key(s.score[i]);
+        best = key > best ? key : best;
+    }
+    return best;
+}
+
+// The k-th greatest key, digit by digit from the top; *ties: how many items with it are chosen.
+__device__ static uint32_t find_threshold(const struct source &s, uint32_t k, uint32_t *ties) {
+    __shared__ struct lf_histogram h;
+    uint32_t known = 0, prefix = 0;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        h.before = 0;
+    for (int digit = 0; digit < LF_DIGITS; digit++) {
+        uint32_t shift = lf_digit_shift(digit), mask = lf_digit_mask(digit);
+        lf_histogram_clear(&h);
+        for (uint32_t item = threadIdx.x; item < s.n; item += THREADS) {
+            uint32_t key = key_of(s, item);
+            if ((key & known) == prefix)
+                atomicAdd(&h.bin[key >> shift & mask], 1ull);
+        }
+        lf_histogram_sum(&h);
+        lf_histogram_find(&h, k);
+        prefix |= h.place << shift;
+        known |= mask << shift;
+    }
+    *ties = k - (uint32_t)h.before;
+    return prefix;
+}
+
+// The k items of greatest key, ties to the lower item, ascending; k <= n. Returns k.
+__device__ static uint32_t select_best(const struct source &s, uint32_t k, uint32_t *out) {
+    uint32_t ties, found = 0, tied = 0;
+    if (k == 0)
+        return 0;
+    uint32_t threshold = find_threshold(s, k, &ties);
+    for (uint32_t first = 0; first < s.n && found < k; first += THREADS) {
+        uint32_t item = first + threadIdx.x, total;
+        uint32_t key = item < s.n ? key_of(s, item) : 0;
+        bool same = item < s.n && key == threshold;
+        uint32_t rank = tied + lf_block_rank(same, &total);
+        tied += total;
+        bool chosen = item < s.n && (key > threshold || (same && rank < ties));
+        uint32_t place = found + lf_block_rank(chosen, &total);
+        found += total;
+        if (chosen)
+            out[place] = entry_of(s, item);
+    }
+    return k;
+}
+
+__device__ static uint32_t list_all(uint32_t n, uint32_t *out) {
+    for (uint32_t i = threadIdx.x; i < n; i += THREADS)
+        out[i] = i;
+    return n;
+}
+
+// Every block while they fit: then no score is read.
+__device__ static void publish(const struct lf_index_select_args &a, uint32_t row) {
+    uint32_t visible = a.visible[row], size = a.block_size, limit = a.topk_blocks;
+    uint32_t *blocks = a.blocks + (size_t)row * limit;
+    struct source s = {a.score + row * a.score_stride, visible / size + (visible % size != 0), size,
+                       true, NULL};
+    uint32_t n = s.n <= limit ? list_all(s.n, blocks) : select_best(s, limit, blocks);
+    if (threadIdx.x == 0)
+        a.n_blocks[row] = n;
+}
+
+__device__ static void choose(const struct lf_index_select_args &a, uint32_t row) {
+    uint32_t visible = a.visible[row], *out = a.selected + (size_t)row * a.topk, n;
+    struct source s = {a.score + row * a.score_stride, visible, 1, false, NULL};
+    if (visible <= a.topk) {
+        n = list_all(visible, out);
+    } else {
+        if (a.mode == LF_CANDIDATES_RESTRICT) {
+            uint32_t blocks = a.n_blocks[row];
+            s.inside = a.blocks + (size_t)row * a.topk_blocks;
+            s.size = a.block_size;
+            s.n = blocks * s.size;
+            if (blocks && visible - s.inside[blocks - 1] * s.size < s.size)
+                s.n -= s.size - (visible - s.inside[blocks - 1] * s.size);
+        }
+        n = select_best(s, s.n < a.topk ? s.n : a.topk, out);
+    }
+    if (threadIdx.x == 0)
+        a.n_selected[row] = n;
+}
+
+__global__ static void index_select_rows(struct lf_index_select_args a) {
+    if (a.mode == LF_CANDIDATES_PUBLISH)
+        publish(a, blockIdx.x);
+    choose(a, blockIdx.x);
+}
+
+void lf_index_select_cuda(struct lf_cuda *cuda, const struct lf_index_select_args *args) {
+    lf_cuda_launch(cuda, "index_select", index_select_rows, dim3(args->rows), THREADS, *args);
+}

@@ -1,0 +1,46 @@
+// How NAME_cuda.cu launches: one parameter, a struct by value, on the device's stream.
+#pragma once
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "device/cuda_stream.cuh"
+
+enum { LF_WARP = 32 };
+#define LF_ALL_LANES 0xFFFFFFFFu
+
+// A launch without blocks is none. name: of the kernel, for the sentence of a failure.
+template <typename Args>
+static void lf_cuda_launch(struct lf_cuda *cuda, const char *name, void (*kernel)(Args), dim3 grid,
+                           uint32_t threads, const Args &args) {
+    if (!lf_cuda_begin(cuda) || !grid.x || !grid.y || !grid.z)
+        return;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(threads);
+    config.stream = lf_cuda_stream(cuda);
+    lf_cuda_note(cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
+}
+
+static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
+    return (uint32_t)((items + a_block - 1) / a_block);
+}
+
+// A table of n elements (device/cuda.h).
+template <typename T>
+static const T *lf_cuda_table_of(struct lf_cuda *cuda, const T *table, size_t n) {
+    return (const T *)lf_cuda_table(cuda, table, n * sizeof *table);
+}
+
+// Place of a thread among all of a launch in one dimension.
+__device__ static inline uint64_t lf_thread(void) {
+    return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+// The tree of sum16.h over 16 neighbouring lanes that hold a partial each: all get the sum.
+__device__ static inline float lf_lanes_tree16(float a) {
+    a = a + __shfl_xor_sync(LF_ALL_LANES, a, 8);
+    a = a + __shfl_xor_sync(LF_ALL_LANES, a, 4);
+    a = a + __shfl_xor_sync(LF_ALL_LANES, a, 2);
+    return a + __shfl_xor_sync(LF_ALL_LANES, a, 1);
+}

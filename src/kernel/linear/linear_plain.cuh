@@ -1,0 +1,51 @@
+// Weights that bf16 does not hold: F16 and F32 in the CPU's order of sums, on the plain cores.
+#pragma once
+#include "kernel/linear/linear_chunk.cuh"
+#include "kernel/settle.h"
+
+enum { PLAIN_OUTS = 16, PLAIN_THREADS = 16 * PLAIN_OUTS };
+
+struct plain {
+    struct lf_linear_work work;
+    uint32_t word_elements; // 2: F16, 1: F32
+};
+
+__device__ static inline float f16_value(uint16_t x) {
+    uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31, mantissa = x & 1023;
+    if (exponent == 31)
+        return lf_f32_from_bits(sign | 0x7F800000u | mantissa << 13);
+    float value = exponent ? lf_f32_from_bits((exponent + 112) << 23 | mantissa << 13)
+                           : (float)mantissa * 0x1p-24f;
+    return sign ? -value : value;
+}
+
+// 16 lanes an output: lane i takes words i, i+16 ... of the weight row, padded with zeros.
+__global__ static void linear_plain_outputs(struct plain p) {
+    const struct lf_linear_work &w = p.work;
+    uint32_t lane = threadIdx.x % 16, o = blockIdx.y * PLAIN_OUTS + threadIdx.x / 16;
+    uint32_t e = p.word_elements;
+    uint32_t words = (w.in + e - 1) / e, r = blockIdx.x;
+    const uint16_t *x = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride;
+    size_t first = (size_t)(o < w.out ? o : w.out - 1) * w.in;
+    float sum = 0;
+    for (uint32_t word = lane; word - lane < words; word += 16)
+        for (uint32_t k = word * e; k < (word + 1) * e; k++) {
+            float weight = 0, value = 0;
+            if (k < w.in) {
+                weight = e == 1 ? ((const float *)w.data)[first + k]
+                                : f16_value(((const uint16_t *)w.data)[first + k]);
+                value = lf_bf16_to_f32(x[k]);
+            }
+            sum = fmaf(weight, value, sum);
+        }
+    sum = lf_lanes_tree16(sum);
+    if (lane == 0)
+        lf_store_sum(w, r, o, sum);
+}
+
+static inline void launch_plain(struct lf_cuda *cuda, const struct lf_linear_work &work,
+                                enum lf_weight_format format) {
+    struct plain p = {work, format == LF_WEIGHT_F16 ? 2u : 1u};
+    dim3 grid(work.rows, lf_blocks(work.out, PLAIN_OUTS));
+    lf_cuda_launch(cuda, "linear", linear_plain_outputs, grid, PLAIN_THREADS, p);
+}

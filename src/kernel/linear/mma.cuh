@@ -1,0 +1,11 @@
+// One k16 step of the tensor cores: 16 outputs by 8 rows, bf16 in, float32 sums.
+#pragma once
+#include <stdint.h>
+
+// d += a . b. Lane l has outputs l/4 and l/4+8 of a, row l/4 of b, rows 2(l%4) and +1 of d.
+__device__ static inline void lf_mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}

@@ -1,0 +1,184 @@
+// Problems of linear: tensor-core sums against integers (mma_step.h), others against the CPU.
+#include "cuda/check.h"
+#include "cuda/mma_step.h"
+#include "device/pool.h"
+
+#define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
+
+enum { JOBS_MAX = 8, IN_MAX = 20480, OUTS_A_TASK = 16 };
+
+// The job whose outputs the tasks of a pool share.
+struct expected {
+    const struct lf_linear_job *job;
+};
+
+// Element k of output o as bf16: what the device makes of it (LF_LINEAR_CUDA_CONTRACT).
+static uint16_t weight_bf16(const struct lf_matrix *m, size_t o, size_t k) {
+    size_t at = o * m->in + k, blocks = m->in / 32;
+    float value;
+    if (m->format == LF_WEIGHT_BF16)
+        return ((const uint16_t *)m->data)[at];
+    if (m->format == LF_WEIGHT_FP8)
+        value = lf_e4m3_to_f32(m->data[at]) * lf_ue8m0_to_f32(m->scale[o / 32 * blocks + k / 32]);
+    else
+        value = lf_e2m1_to_f32(m->data[at / 2] >> at % 2 * 4) *
+                lf_ue8m0_to_f32(m->scale[o * blocks + k / 32]);
+    return (uint16_t)(lf_f32_bits(value) >> 16);
+}
+
+// The contract's order: parts, slabs of four chunks, steps of four elements of each.
+static float expected_sum(const struct lf_matrix *m, const uint16_t *w, const uint16_t *x) {
+    uint32_t chunk = m->format == LF_WEIGHT_BF16 ? 8 : m->format == LF_WEIGHT_FP8 ? 16 : 32;
+    float total = 0;
+    for (uint32_t part = 0; part < m->in; part += LF_LINEAR_PART) {
+        float sum = 0;
+        for (uint32_t slab = part; slab < part + LF_LINEAR_PART && slab < m->in; slab += 4 * chunk)
+            for (uint32_t step = 0; step < chunk / 4; step++) {
+                uint16_t a[16] = {0}, b[16] = {0};
+                for (uint32_t i = 0; i < 16; i++) {
+                    uint32_t k = slab + i / 4 * chunk + 4 * step + i % 4;
+                    if (k < m->in)
+                        a[i] = w[k], b[i] = x[k];
+                }
+                sum = mma_step(a, b, sum);
+            }
+        total = part ? total + sum : sum;
+    }
+    return total;
+}
+
+static void expected_task(void *ctx, uint32_t i, uint32_t worker) {
+    const struct lf_linear_job *job = ((struct expected *)ctx)->job;
+    const struct lf_matrix *m = job->w;
+    uint16_t w[IN_MAX];
+    (void)worker;
+    for (uint32_t o = i * OUTS_A_TASK; o < m->out && o < (i + 1) * OUTS_A_TASK; o++) {
+        for (uint32_t k = 0; k < m->in; k++)
+            w[k] = weight_bf16(m, o, k);
+        for (uint32_t r = 0; r < job->rows; r++) {
+            const uint16_t *x = job->x + (job->x_index ? job->x_index[r] : r) * job->x_stride;
+            float sum = expected_sum(m, w, x);
+            size_t at = r * job->y_stride + o;
+            if (job->y_f32)
+                ((float *)job->y)[at] = sum != sum ? lf_f32_from_bits(0x7FC00000u) : sum;
+            else
+                ((uint16_t *)job->y)[at] = sum != sum ? 0x7FC0 : lf_bf16_from_f32(sum);
+        }
+    }
+}
+
+static void expect(struct check *c, const struct lf_linear_args *a) {
+    for (uint32_t j = 0; j < a->n_jobs; j++) {
+        const struct lf_linear_job *job = &a->job[j];
+        bool is_plain = job->w->format == LF_WEIGHT_F16 || job->w->format == LF_WEIGHT_F32;
+        LF_ASSERT(job->w->in <= IN_MAX);
+        if (is_plain)
+            c->cpu.linear(c->pool, &(struct lf_linear_args){1, job});
+        else
+            lf_pool_run(c->pool, (job->w->out + OUTS_A_TASK - 1) / OUTS_A_TASK, expected_task,
+                        &(struct expected){job});
+    }
+}
+
+// A weight of any format. wild: every code and scale.
+static struct lf_matrix new_weight(struct check *c, enum lf_weight_format format, uint32_t out,
+                                   uint32_t in, bool wild) {
+    struct lf_matrix m = {.format = format, .out = out, .in = in};
+    size_t n = (size_t)out * in;
+    if (format == LF_WEIGHT_BF16 || format == LF_WEIGHT_F16) {
+        m.data = (uint8_t *)check_new_bf16(c, "weight", n, wild ? STYLE_ANY : STYLE_NORMAL);
+    } else if (format == LF_WEIGHT_F32) {
+        m.data = (uint8_t *)check_new_f32(c, "weight", n, wild ? STYLE_ANY : STYLE_NORMAL);
+    } else {
+        size_t bytes = format == LF_WEIGHT_FP8 ? n : n / 2;
+        size_t scales = (format == LF_WEIGHT_FP8 ? (out + 31) / 32 : out) * (size_t)(in / 32);
+        uint8_t *codes = check_new(c, "weight", bytes), *scale = check_new(c, "scale", scales);
+        check_bytes(c, codes, bytes);
+        for (size_t i = 0; !wild && format == LF_WEIGHT_FP8 && i < bytes; i++)
+            codes[i] = (codes[i] & 0x7F) == 0x7F ? 0x55 : codes[i];
+        check_range(c, scale, scales, wild ? 0 : 115, wild ? 255 : 122);
+        m.data = codes, m.scale = scale;
+    }
+    return m;
+}
+
+struct map {
+    enum lf_weight_format format;
+    uint32_t out, in, rows;
+};
+
+// Maps of one launch; the second takes its rows through an index.
+static void linear_problem(struct check *c, const char *name, const struct map *map, uint32_t n,
+                           enum style style) {
+    struct lf_matrix weight[JOBS_MAX], weight_at[JOBS_MAX];
+    struct lf_linear_job job[JOBS_MAX], job_at[JOBS_MAX];
+    bool wild = style == STYLE_ANY;
+    check_start(c, "%s: format %d, %u x %u, %u rows, style %d", name, map[0].format, map[0].out,
+                map[0].in, map[0].rows, style);
+    for (uint32_t j = 0; j < n; j++) {
+        uint32_t rows = map[j].rows, out = map[j].out, in = map[j].in;
+        size_t stride = in + (rows % 3 ? 8 : 3);
+        weight[j] = weight_at[j] = new_weight(c, map[j].format, out, in, wild);
+        MIRROR(c, weight_at[j], data), MIRROR(c, weight_at[j], scale);
+        job[j] = (struct lf_linear_job){.w = &weight[j], .rows = rows, .x_stride = stride,
+                                        .y_stride = out + 1, .y_f32 = (rows + j) % 2 == 0};
+        job[j].x = check_new_bf16(c, "x", (rows + 1) * stride, style);
+        if (j == 1) {
+            uint32_t *index = check_new(c, "x_index", (rows + 1) * sizeof *index);
+            for (uint32_t r = 0; r < rows; r++)
+                index[r] = check_random(c, rows);
+            job[j].x_index = index;
+        }
+        job[j].y = check_new(c, "y", (size_t)rows * (out + 1) * (job[j].y_f32 ? 4 : 2));
+        job_at[j] = job[j];
+        job_at[j].w = &weight_at[j];
+        MIRROR(c, job_at[j], x), MIRROR(c, job_at[j], x_index), MIRROR(c, job_at[j], y);
+    }
+    struct lf_linear_args a = {n, job}, d = {n, job_at};
+    check_keep(c);
+    expect(c, &a);
+    for (int turn = 0; turn < 2; turn++) {
+        check_send(c);
+        lf_cuda_kernels.linear(c->cuda, &d);
+        check_compare(c);
+    }
+}
+
+static const enum lf_weight_format formats[] = {LF_WEIGHT_BF16, LF_WEIGHT_FP8, LF_WEIGHT_MXFP4,
+                                                LF_WEIGHT_F16, LF_WEIGHT_F32};
+
+static void linear_small(struct check *c, const struct sizes *s) {
+    static const uint32_t rows[] = {1, 2, 7, 8, 9, 33};
+    for (uint32_t i = 0; i < 6; i++)
+        for (int f = 0; f < LF_WEIGHT_FORMATS; f++) {
+            // Two parts of K and a third begun; outputs and rows that fill no tile.
+            struct map map[] = {{formats[f], 50, i == 1 ? 1376 : 96, rows[i]},
+                                {formats[(f + 1) % 5], 16, 256, rows[i] / 2},
+                                {formats[f], 19, 32, rows[5 - i]}};
+            linear_problem(c, s->name, map, 3, i % STYLES);
+        }
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 37, 3}, 1, STYLE_NORMAL);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 651, 3}, 1, STYLE_WIDE);
+}
+
+void check_linear(struct check *c, const struct sizes *s) {
+    if (s->hidden < 1024) {
+        linear_small(c, s);
+        return;
+    }
+    for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
+        for (enum style style = STYLE_NORMAL; style < STYLES; style++) {
+            uint32_t rows = s->rows[i] < 70 ? s->rows[i] : 70;
+            struct map experts[] = {{LF_WEIGHT_MXFP4, s->expert_dim, s->hidden, rows},
+                                    {LF_WEIGHT_MXFP4, 256, s->expert_dim, rows},
+                                    {LF_WEIGHT_FP8, 256, s->hidden, 2}};
+            linear_problem(c, s->name, experts, 3, style);
+            struct map wide = {LF_WEIGHT_FP8, rows < 9 ? 32768 : 4096, 1280, rows};
+            linear_problem(c, s->name, &wide, 1, style);
+            struct map long_rows = {LF_WEIGHT_FP8, 512, 8192, rows};
+            linear_problem(c, s->name, &long_rows, 1, style);
+            struct map plain[] = {{LF_WEIGHT_BF16, 1024, s->hidden, rows},
+                                  {LF_WEIGHT_F32, s->experts, s->hidden, rows}};
+            linear_problem(c, s->name, plain, 2, style);
+        }
+}

@@ -1,0 +1,254 @@
+// Problems of kernels that work on each row for itself.
+#include <math.h>
+#include "cuda/check.h"
+
+#define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
+
+static const float eps = 1e-20f;
+
+// Runs body for each launch size of s and each style.
+#define EACH(s, r, style)                                                                          \
+    for (uint32_t i_##r = 0, r; i_##r < 4 && (r = (s)->rows[i_##r]); i_##r++)                      \
+        for (enum style style = STYLE_NORMAL; style < STYLES; style++)
+
+void check_embed(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_matrix table = {.format = LF_WEIGHT_BF16, .out = 100, .in = s->hidden};
+        table.data = (uint8_t *)check_new_bf16(c, "table", (size_t)100 * s->hidden, style);
+        struct lf_row *row = check_new(c, "row", rows * sizeof *row);
+        memset(row, 0, rows * sizeof *row);
+        for (uint32_t r = 0; r < rows; r++)
+            row[r].token = r == 0 ? 99 : check_random(c, 100);
+        size_t n = (size_t)rows * s->streams * s->hidden;
+        struct lf_embed_args a = {.rows = rows, .streams = s->streams, .row = row,
+                                  .table = &table, .streams_out = check_new(c, "out", 2 * n)};
+        struct lf_embed_args d = a;
+        struct lf_matrix mirrored = table;
+        MIRROR(c, mirrored, data);
+        d.table = &mirrored;
+        MIRROR(c, d, streams_out);
+        CHECK_KERNEL(c, embed, &a, &d);
+    }
+}
+
+void check_rms_norm(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        size_t dim = s->hidden, stride = dim + 8;
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_rms_norm_args a = {.rows = rows, .dim = s->hidden, .x_stride = stride,
+                                     .y_stride = stride, .eps = eps};
+        a.x = check_new_bf16(c, "x", rows * stride, style);
+        a.w = check_new_bf16(c, "w", dim, STYLE_NORMAL);
+        a.y = rows % 2 ? (uint16_t *)a.x : check_new(c, "y", 2 * rows * stride);
+        struct lf_rms_norm_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, w), MIRROR(c, d, y);
+        CHECK_KERNEL(c, rms_norm, &a, &d);
+    }
+}
+
+void check_act_quant(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style)
+        for (int format = LF_ACT_QA8; format <= LF_ACT_QF4E; format++) {
+            uint32_t dim = (s->hidden + 31) / 32 * 32;
+            check_start(c, "%s: %u rows, style %d, format %d", s->name, rows, style, format);
+            struct lf_act_quant_args a = {.format = format, .rows = rows, .dim = dim,
+                                          .x_stride = dim + 1, .y_stride = dim + 3};
+            a.x = check_new_bf16(c, "x", rows * a.x_stride, style);
+            a.y = check_new(c, "y", 2 * rows * a.y_stride);
+            struct lf_act_quant_args d = a;
+            MIRROR(c, d, x), MIRROR(c, d, y);
+            CHECK_KERNEL(c, act_quant, &a, &d);
+        }
+}
+
+void check_cache_pack(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style)
+        for (int format = LF_CACHE_QA8; format <= LF_CACHE_QF4E; format++) {
+            uint32_t dim = s->head_dim, room = dim + dim / 16 + 3;
+            uint8_t *dst[4096], *mirror[4096];
+            LF_ASSERT(rows <= 4096);
+            check_start(c, "%s: %u rows, style %d, format %d", s->name, rows, style, format);
+            struct lf_cache_pack_args a = {.format = format, .rows = rows, .dim = dim};
+            a.x = check_new_bf16(c, "x", (size_t)rows * dim, style);
+            uint8_t *packed = check_new(c, "packed", (size_t)rows * room);
+            // Odd distances: a packed row may have any alignment.
+            for (uint32_t r = 0; r < rows; r++) {
+                dst[r] = packed + (size_t)(rows - 1 - r) * room;
+                mirror[r] = check_mirror(c, dst[r]);
+            }
+            a.dst = dst;
+            struct lf_cache_pack_args d = a;
+            MIRROR(c, d, x);
+            d.dst = mirror;
+            CHECK_KERNEL(c, cache_pack, &a, &d);
+        }
+}
+
+void check_rope(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        size_t stride = (size_t)s->heads * s->head_dim + 2, pairs = s->rope_dim / 2;
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_rope_args a = {.rows = rows, .heads = s->heads, .head_dim = s->head_dim,
+                                 .rope_dim = s->rope_dim, .x_stride = stride,
+                                 .inverse = rows % 2};
+        a.x = check_new_bf16(c, "x", rows * stride, style);
+        a.cos = check_new_f32(c, "cos", rows * pairs, STYLE_NORMAL);
+        a.sin = check_new_f32(c, "sin", rows * pairs, STYLE_NORMAL);
+        struct lf_rope_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, cos), MIRROR(c, d, sin);
+        CHECK_KERNEL(c, rope, &a, &d);
+    }
+}
+
+void check_hc_mix(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        uint32_t n = s->streams, outs = n * (2 + n);
+        size_t width = (size_t)n * s->hidden;
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_hc_mix_args a = {.rows = rows, .streams = n, .dim = s->hidden,
+                                   .sinkhorn_iters = 20, .hc_eps = 1e-6f, .norm_eps = eps};
+        a.x = check_new_bf16(c, "x", rows * width, style);
+        a.fn = check_new_f32(c, "fn", outs * width, STYLE_NORMAL);
+        a.base = check_new_f32(c, "base", outs, STYLE_NORMAL);
+        a.scale = check_new_f32(c, "scale", 3, STYLE_NORMAL);
+        a.pre = check_new(c, "pre", sizeof(float) * rows * n);
+        a.post = check_new(c, "post", sizeof(float) * rows * n);
+        a.comb = check_new(c, "comb", sizeof(float) * rows * n * n);
+        struct lf_hc_mix_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, fn), MIRROR(c, d, base), MIRROR(c, d, scale);
+        MIRROR(c, d, pre), MIRROR(c, d, post), MIRROR(c, d, comb);
+        CHECK_KERNEL(c, hc_mix, &a, &d);
+    }
+}
+
+void check_hc_collapse(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_hc_collapse_args a = {.rows = rows, .streams = s->streams, .dim = s->hidden};
+        a.x = check_new_bf16(c, "x", (size_t)rows * s->streams * s->hidden, style);
+        a.pre = check_new_f32(c, "pre", (size_t)rows * s->streams, STYLE_NORMAL);
+        a.y = check_new(c, "y", (size_t)2 * rows * s->hidden);
+        struct lf_hc_collapse_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, pre), MIRROR(c, d, y);
+        CHECK_KERNEL(c, hc_collapse, &a, &d);
+    }
+}
+
+void check_hc_expand(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        uint32_t n = s->streams;
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_hc_expand_args a = {.rows = rows, .streams = n, .dim = s->hidden};
+        a.x = check_new_bf16(c, "x", (size_t)rows * n * s->hidden, style);
+        a.b = check_new_bf16(c, "b", (size_t)rows * s->hidden, style);
+        a.post = check_new_f32(c, "post", (size_t)rows * n, STYLE_NORMAL);
+        a.comb = check_new_f32(c, "comb", (size_t)rows * n * n, STYLE_NORMAL);
+        struct lf_hc_expand_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, b), MIRROR(c, d, post), MIRROR(c, d, comb);
+        CHECK_KERNEL(c, hc_expand, &a, &d);
+    }
+}
+
+void check_stream_mean(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_stream_mean_args a = {.rows = rows, .streams = s->streams, .dim = s->hidden};
+        a.x = check_new_bf16(c, "x", (size_t)rows * s->streams * s->hidden, style);
+        a.y = check_new(c, "y", (size_t)2 * rows * s->hidden);
+        struct lf_stream_mean_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, y);
+        CHECK_KERNEL(c, stream_mean, &a, &d);
+    }
+}
+
+void check_swiglu(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style)
+        for (int weighted = 0; weighted < 2; weighted++) {
+            size_t n = (size_t)rows * s->expert_dim;
+            check_start(c, "%s: %u rows, style %d, weight %d", s->name, rows, style, weighted);
+            struct lf_swiglu_args a = {.rows = rows, .dim = s->expert_dim, .limit = 10.0f};
+            a.gate = check_new_bf16(c, "gate", n, style);
+            a.up = check_new_bf16(c, "up", n, style);
+            a.weight = weighted ? check_new_f32(c, "weight", rows, STYLE_NORMAL) : NULL;
+            a.y = weighted ? check_new(c, "y", 2 * n) : (uint16_t *)a.gate;
+            struct lf_swiglu_args d = a;
+            MIRROR(c, d, gate), MIRROR(c, d, up), MIRROR(c, d, weight), MIRROR(c, d, y);
+            CHECK_KERNEL(c, swiglu, &a, &d);
+        }
+}
+
+void check_expert_join(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style)
+        for (int shared = 0; shared < 2; shared++) {
+            uint32_t pairs = rows * s->top;
+            check_start(c, "%s: %u rows, style %d, shared %d", s->name, rows, style, shared);
+            struct lf_expert_join_args a = {.rows = rows, .top = s->top, .dim = s->hidden};
+            uint32_t *pair = check_new(c, "pair", pairs * sizeof *pair);
+            for (uint32_t i = 0; i < pairs; i++)
+                pair[i] = check_random(c, pairs);
+            a.pair = pair;
+            a.expert = check_new_bf16(c, "expert", (size_t)pairs * s->hidden, style);
+            size_t n = (size_t)rows * s->hidden;
+            a.shared = shared ? check_new_bf16(c, "shared", n, style) : NULL;
+            a.y = check_new(c, "y", 2 * n);
+            struct lf_expert_join_args d = a;
+            MIRROR(c, d, pair), MIRROR(c, d, expert), MIRROR(c, d, shared), MIRROR(c, d, y);
+            CHECK_KERNEL(c, expert_join, &a, &d);
+        }
+}
+
+void check_engram_gather(struct check *c, const struct sizes *s) {
+    enum { TABLE = 1021 };
+    for (int wild = 0; wild < 2; wild++) {
+        uint32_t rows = s->rows[1], dim = s->engram_dim, n = rows * s->engram_columns;
+        check_start(c, "%s: %u rows, any codes %d", s->name, rows, wild);
+        struct lf_engram_gather_args a = {.rows = rows, .columns = s->engram_columns, .dim = dim};
+        uint64_t *number = check_new(c, "number", n * sizeof *number);
+        for (uint32_t i = 0; i < n; i++)
+            number[i] = i ? check_random(c, TABLE) : TABLE - 1;
+        uint8_t *value = check_new(c, "value", (size_t)TABLE * dim);
+        uint8_t *scale = check_new(c, "scale", (size_t)TABLE * dim / 32);
+        check_bytes(c, value, (size_t)TABLE * dim);
+        check_range(c, scale, (size_t)TABLE * dim / 32, wild ? 0 : 100, wild ? 255 : 140);
+        a.number = number, a.value = value, a.scale = scale;
+        a.y = check_new(c, "y", (size_t)2 * n * dim);
+        struct lf_engram_gather_args d = a;
+        MIRROR(c, d, number), MIRROR(c, d, value), MIRROR(c, d, scale), MIRROR(c, d, y);
+        CHECK_KERNEL(c, engram_gather, &a, &d);
+    }
+}
+
+void check_engram_gate(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        size_t dim = s->hidden, n = s->streams;
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_engram_gate_args a = {.rows = rows, .streams = s->streams, .dim = s->hidden,
+                                        .eps = eps, .dot_scale = 1.0f / sqrtf((float)dim)};
+        a.x = check_new_bf16(c, "x", rows * n * dim, style);
+        a.kv = check_new_bf16(c, "kv", rows * (n + 1) * dim, style);
+        a.q_weight = check_new_bf16(c, "q_weight", n * dim, STYLE_NORMAL);
+        a.k_weight = check_new_bf16(c, "k_weight", n * dim, STYLE_NORMAL);
+        uint8_t *dead = check_new(c, "dead", rows);
+        check_range(c, dead, rows, 0, 1);
+        a.dead = style == STYLE_WIDE ? NULL : dead;
+        a.gate = style == STYLE_WIDE ? NULL : check_new(c, "gate", sizeof(float) * rows * n);
+        struct lf_engram_gate_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, kv), MIRROR(c, d, q_weight), MIRROR(c, d, k_weight);
+        MIRROR(c, d, dead), MIRROR(c, d, gate);
+        CHECK_KERNEL(c, engram_gate, &a, &d);
+    }
+}
+
+void check_draft_join(struct check *c, const struct sizes *s) {
+    EACH(s, rows, style) {
+        size_t stride = s->vocab + 3;
+        check_start(c, "%s: %u rows, style %d", s->name, rows, style);
+        struct lf_draft_join_args a = {.rows = rows, .vocab = s->vocab, .logits_stride = stride};
+        a.logits = check_new_f32(c, "logits", rows * stride, style);
+        a.bias = check_new_f32(c, "bias", (size_t)rows * s->vocab, style);
+        struct lf_draft_join_args d = a;
+        MIRROR(c, d, logits), MIRROR(c, d, bias);
+        CHECK_KERNEL(c, draft_join, &a, &d);
+    }
+}

@@ -1,0 +1,253 @@
+// How long the CUDA column takes at the release's sizes: medians of launches back to back.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cuda/check.h"
+
+enum { BATCH = 8, BATCHES = 9, VARIANTS = 4, LANES = 1, ROWS_MAX = 2048 };
+
+// Regions of the arena that operands are taken from: what they hold matters to no time.
+struct regions {
+    uint8_t *weight, *scale, *out; // codes; scale bytes of ordinary size; written
+    uint16_t *x;
+    float *f;
+    struct lf_row row[ROWS_MAX];
+    struct lf_span span[LANES];
+};
+
+static int by_value(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(struct check *c, const char *text, float *ms, double bytes) {
+    struct lf_error err = LF_ERROR_INIT;
+    qsort(ms, BATCHES, sizeof *ms, by_value);
+    double us = (double)ms[BATCHES / 2] * 1e3 / BATCH;
+    if (lf_cuda_wait(c->cuda, &err) != LF_OK)
+        printf("%-52s %s\n", text, err.text);
+    else
+        printf("%-52s %9.1f us %7.0f GB/s\n", text, us, bytes / us * 1e-3);
+}
+
+// args: VARIANTS of them, taken in turn, so that weights come from memory and not from a cache.
+#define TIME(c, label_, kernel, args, bytes)                                                       \
+    do {                                                                                           \
+        float ms[BATCHES];                                                                         \
+        struct lf_error err = LF_ERROR_INIT;                                                       \
+        for (int batch = -1; batch < BATCHES; batch++) {                                           \
+            lf_cuda_mark((c)->cuda, 0);                                                            \
+            for (int i = 0; i < BATCH; i++)                                                        \
+                lf_cuda_kernels.kernel((c)->cuda, &(args)[i % VARIANTS]);                          \
+            lf_cuda_mark((c)->cuda, 1);                                                            \
+            if (lf_cuda_wait((c)->cuda, &err) == LF_OK && batch >= 0)                              \
+                ms[batch] = lf_cuda_elapsed_ms((c)->cuda);                                         \
+        }                                                                                          \
+        report(c, err.status == LF_OK ? (label_) : err.text, ms, bytes);                           \
+    } while (0)
+
+static uint8_t *random_region(struct check *c, size_t bytes) {
+    enum { BLOCK = 1 << 20 };
+    uint8_t *region = check_new(c, "region", bytes);
+    check_bytes(c, region, bytes < BLOCK ? bytes : BLOCK);
+    for (size_t at = BLOCK; at < bytes; at += BLOCK)
+        memcpy(region + at, region, bytes - at < BLOCK ? bytes - at : BLOCK);
+    return check_mirror(c, region);
+}
+
+static void fill_regions(struct check *c, struct regions *g) {
+    enum { NUMBERS = 8 << 20 };
+    check_start(c, "times");
+    g->weight = random_region(c, (size_t)1400 << 20);
+    uint8_t *scale = check_new(c, "scale", NUMBERS);
+    check_range(c, scale, NUMBERS, 115, 122);
+    g->scale = check_mirror(c, scale);
+    g->x = check_mirror(c, check_new_bf16(c, "x", 2 * NUMBERS, STYLE_NORMAL));
+    g->f = check_mirror(c, check_new_f32(c, "f", 2 * NUMBERS, STYLE_NORMAL));
+    g->out = check_mirror(c, check_new(c, "out", (size_t)300 << 20));
+    check_keep(c);
+    check_send(c);
+}
+
+// Rows of one lane that end at a position.
+static void set_rows(struct regions *g, uint32_t rows, uint64_t end) {
+    g->span[0] = (struct lf_span){0, rows, end - rows};
+    for (uint32_t r = 0; r < rows; r++)
+        g->row[r] = (struct lf_row){.position = end - rows + r, .index = r};
+}
+
+static void time_map(struct check *c, struct regions *g, enum lf_weight_format format,
+                     uint32_t out, uint32_t in, uint32_t jobs, uint32_t rows) {
+    enum { JOBS_MAX = 48 };
+    static struct lf_matrix matrix[VARIANTS * JOBS_MAX];
+    static struct lf_linear_job job[VARIANTS * JOBS_MAX];
+    static const char *const names[] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
+    static const double widths[] = {2, 2, 4, 1, 0.5};
+    struct lf_linear_args args[VARIANTS];
+    double bytes = (double)out * in * widths[format];
+    char text[80];
+    size_t step = (size_t)bytes, all = (size_t)1400 << 20;
+    for (uint32_t i = 0; i < VARIANTS * jobs; i++) {
+        size_t at = (i * step) % (all - step) / 256 * 256;
+        matrix[i] = (struct lf_matrix){format, out, in, g->weight + at, g->scale};
+        job[i] = (struct lf_linear_job){.w = &matrix[i], .rows = rows, .x = g->x, .x_stride = in,
+                                        .y = g->out, .y_stride = out};
+    }
+    for (uint32_t v = 0; v < VARIANTS; v++)
+        args[v] = (struct lf_linear_args){jobs, job + v * jobs};
+    snprintf(text, sizeof text, "linear %s %u x %u, %u maps, %u rows", names[format], out, in,
+             jobs, rows);
+    TIME(c, text, linear, args, bytes * jobs);
+}
+
+static void time_linear(struct check *c, struct regions *g) {
+    static const uint32_t rows[] = {1, 4, 16, 64, 512};
+    for (int i = 0; i < 5; i++) {
+        time_map(c, g, LF_WEIGHT_FP8, 32768, 1280, 1, rows[i]);
+        time_map(c, g, LF_WEIGHT_FP8, 5120, 8192, 1, rows[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        time_map(c, g, LF_WEIGHT_MXFP4, 2304, 5120, 12, rows[i]);
+        time_map(c, g, LF_WEIGHT_MXFP4, 5120, 2304, 6, rows[i]);
+        time_map(c, g, LF_WEIGHT_MXFP4, 2304, 5120, 48, rows[i]);
+        time_map(c, g, LF_WEIGHT_BF16, 129280, 5120, 1, rows[i]);
+    }
+    time_map(c, g, LF_WEIGHT_FP8, 1280, 5120, 1, 1);
+    time_map(c, g, LF_WEIGHT_F32, 384, 5120, 1, 1);
+}
+
+static void time_attention(struct check *c, const struct sizes *s, struct regions *g,
+                           uint32_t rows) {
+    enum { PAGES = 16 };
+    struct lf_attention_args args[VARIANTS];
+    struct lf_paged entries[LANES];
+    uint8_t *page[PAGES], *ring[LANES] = {g->weight};
+    char text[80];
+    uint32_t *selected = malloc(sizeof *selected * rows * s->topk), n[ROWS_MAX];
+    LF_ASSERT(selected);
+    for (uint32_t i = 0; i < PAGES; i++)
+        page[i] = g->weight + ((size_t)(i + 1) << 20);
+    for (uint32_t i = 0; i < rows * s->topk; i++)
+        selected[i] = i % s->topk * (PAGES * LF_PAGE_ROWS / s->topk);
+    for (uint32_t r = 0; r < rows; r++)
+        n[r] = s->topk;
+    c->pages_used = 0;
+    lf_cuda_upload(c->cuda, c->pages, page, sizeof page);
+    entries[0].page = (uint8_t **)c->pages;
+    uint32_t *selected_at = (uint32_t *)(g->out + ((size_t)200 << 20));
+    uint32_t *n_at = (uint32_t *)(g->out + ((size_t)190 << 20));
+    lf_cuda_upload(c->cuda, selected_at, selected, sizeof *selected * rows * s->topk);
+    lf_cuda_upload(c->cuda, n_at, n, sizeof *n * rows);
+    free(selected);
+    set_rows(g, rows, 100000);
+    for (int v = 0; v < VARIANTS; v++)
+        args[v] = (struct lf_attention_args){
+            .rows = rows, .heads = s->heads, .head_dim = s->head_dim, .row = g->row, .q = g->x,
+            .scale = 0.044f, .sink = g->f, .window = s->window, .span = g->span,
+            .call_keys = g->weight + ((size_t)64 << 20), .ring = ring, .ring_rows = s->window,
+            .entries = entries, .selected = selected_at, .n_selected = n_at, .topk = s->topk,
+            .o = (uint16_t *)g->out};
+    snprintf(text, sizeof text, "attention, %u keys, %u rows", s->window + s->topk, rows);
+    TIME(c, text, attention, args, rows * (128.0 * 528 + 512 * 288));
+}
+
+static void time_index(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows,
+                       uint32_t entries) {
+    struct lf_index_score_args score[VARIANTS];
+    struct lf_index_select_args select[VARIANTS];
+    struct lf_paged keys[LANES] = {{(uint8_t **)c->pages}};
+    uint32_t pages = (entries + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS, visible[ROWS_MAX];
+    uint32_t row_bytes = lf_qf4e_row_bytes(s->index_dim);
+    char text[80];
+    for (uint32_t p = 0; p < pages; p++) {
+        uint8_t *page = g->weight + (size_t)p * LF_PAGE_ROWS * row_bytes;
+        lf_cuda_upload(c->cuda, (uint8_t **)c->pages + p, &page, sizeof page);
+    }
+    for (uint32_t r = 0; r < rows; r++)
+        visible[r] = entries;
+    uint32_t *visible_at = (uint32_t *)(g->out + ((size_t)290 << 20));
+    lf_cuda_upload(c->cuda, visible_at, visible, sizeof *visible * rows);
+    set_rows(g, rows, entries);
+    uint32_t *lists = (uint32_t *)(g->out + ((size_t)250 << 20));
+    for (int v = 0; v < VARIANTS; v++) {
+        score[v] = (struct lf_index_score_args){
+            .rows = rows, .heads = s->index_heads, .dim = s->index_dim, .row = g->row, .q = g->x,
+            .head_weight = g->x, .weight_scale = 0.01f, .keys = keys, .visible = visible_at,
+            .score = (float *)g->out, .score_stride = entries};
+        select[v] = (struct lf_index_select_args){
+            .rows = rows, .topk = s->topk, .mode = LF_CANDIDATES_PUBLISH,
+            .block_size = s->block_size, .topk_blocks = s->topk_blocks, .visible = visible_at,
+            .score = (float *)g->out, .score_stride = entries, .blocks = lists,
+            .n_blocks = lists + (1 << 20), .selected = lists + (2 << 20),
+            .n_selected = lists + (3 << 20)};
+    }
+    snprintf(text, sizeof text, "index_score, %u entries, %u rows", entries, rows);
+    TIME(c, text, index_score, score, (double)rows * entries * row_bytes);
+    snprintf(text, sizeof text, "index_select with blocks, %u entries, %u rows", entries, rows);
+    TIME(c, text, index_select, select, (double)rows * entries * 4);
+}
+
+// Fills VARIANTS of a kernel's arguments, which all are the same, and times them.
+#define TIME_SAME(c, rows, kernel, bytes, ...)                                                     \
+    do {                                                                                           \
+        struct lf_##kernel##_args one = {__VA_ARGS__}, same[VARIANTS] = {one, one, one, one};      \
+        char label[80];                                                                            \
+        snprintf(label, sizeof label, #kernel ", %u rows", rows);                                  \
+        TIME(c, label, kernel, same, (double)(rows) * (bytes));                                    \
+    } while (0)
+
+static void time_rows(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows) {
+    uint32_t h = s->hidden, n = s->streams;
+    uint16_t *out = (uint16_t *)g->out;
+    float *numbers = (float *)(g->out + ((size_t)280 << 20));
+    TIME_SAME(c, rows, rms_norm, 4.0 * h, .rows = rows, .dim = h, .x = g->x, .x_stride = h,
+              .w = g->x, .eps = 1e-6f, .y = out, .y_stride = h);
+    TIME_SAME(c, rows, act_quant, 4.0 * h, .rows = rows, .dim = h, .x = g->x, .x_stride = h,
+              .y = out, .y_stride = h);
+    TIME_SAME(c, rows, hc_mix, 2.0 * n * h, .rows = rows, .streams = n, .dim = h, .x = out,
+              .fn = g->f, .base = g->f, .scale = g->f, .sinkhorn_iters = 20, .hc_eps = 1e-6f,
+              .norm_eps = 1e-6f, .pre = numbers, .post = numbers + 65536,
+              .comb = numbers + 131072);
+    TIME_SAME(c, rows, hc_collapse, 2.0 * (n + 1) * h, .rows = rows, .streams = n, .dim = h,
+              .x = out, .pre = g->f, .y = g->x);
+    TIME_SAME(c, rows, hc_expand, 2.0 * (2 * n + 1) * h, .rows = rows, .streams = n, .dim = h,
+              .x = out, .b = g->x, .post = g->f, .comb = g->f);
+    TIME_SAME(c, rows, router, 4.0 * s->experts, .rows = rows, .experts = s->experts,
+              .top = s->top, .logits = g->f, .bias = g->f, .route_scale = 1.5f,
+              .id = (uint32_t *)numbers, .weight = numbers + 65536);
+    TIME_SAME(c, rows, swiglu, 6.0 * s->expert_dim, .rows = rows, .dim = s->expert_dim,
+              .gate = g->x, .up = g->x, .limit = 10.0f, .y = out);
+    TIME_SAME(c, rows, engram_gate, 2.0 * (3 * n + 1) * h, .rows = rows, .streams = n, .dim = h,
+              .x = out, .kv = (uint16_t *)g->weight, .q_weight = g->x, .k_weight = g->x,
+              .dot_scale = 0.014f, .eps = 1e-6f);
+}
+
+static void time_draws(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows) {
+    static struct lf_sampling rule = {.temperature = 1, .top_p = 0.95, .top_k = 40, .seed = 7};
+    static struct lf_sample_row row[64];
+    uint32_t *ids = (uint32_t *)g->out;
+    for (uint32_t r = 0; r < rows; r++)
+        row[r] = (struct lf_sample_row){&rule, 1000 + r, NULL};
+    TIME_SAME(c, rows, sample, 4.0 * s->vocab, .rows = rows, .vocab = s->vocab, .logits = g->f,
+              .logits_stride = s->vocab, .row = row, .drawn = ids);
+    TIME_SAME(c, rows, logprobs, 4.0 * s->vocab, .rows = rows, .vocab = s->vocab, .logits = g->f,
+              .logits_stride = s->vocab, .drawn = ids, .top = 20,
+              .row = (struct lf_logprob_row *)(g->out + 65536));
+}
+
+void check_times(struct check *c, const struct sizes *s) {
+    static const uint32_t rows[] = {1, 16, 1024};
+    static struct regions g;
+    fill_regions(c, &g);
+    time_linear(c, &g);
+    time_attention(c, s, &g, 1);
+    time_attention(c, s, &g, 16);
+    time_attention(c, s, &g, 256);
+    time_index(c, s, &g, 1, 16384);
+    time_index(c, s, &g, 16, 16384);
+    time_index(c, s, &g, 1, 524288);
+    for (int i = 0; i < 3; i++)
+        time_rows(c, s, &g, rows[i]);
+    time_draws(c, s, &g, 1);
+    time_draws(c, s, &g, 64);
+}

@@ -1,0 +1,172 @@
+// What a device's failures become, on the device that the host plays (engine.md F-2, F-3).
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "device/cuda.h"
+#include "host/host_cuda.h"
+#include "kernel/cuda_table.h"
+
+enum { DIM = 64, ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1 };
+
+static const struct host_cuda healthy = {1, 9, 0, (size_t)8 << 30, (size_t)8 << 30, 0, false, 0};
+
+static int reset(void **state) {
+    (void)state;
+    host_cuda = healthy;
+    return 0;
+}
+
+static struct lf_cuda *open_device(void) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda;
+    assert_int_equal(lf_cuda_open(&cuda, 0, &err), LF_OK);
+    return cuda;
+}
+
+static void refuses(int index, enum lf_status status, const char *text) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda;
+    assert_int_equal(lf_cuda_open(&cuda, index, &err), status);
+    assert_null(cuda);
+    assert_string_equal(err.text, text);
+}
+
+static void does_a_machine_without_a_device_say_so(void **state) {
+    (void)state;
+    host_cuda.devices = 0;
+    refuses(0, LF_E_ABSENT, "CUDA: no usable driver: no CUDA-capable device is detected");
+}
+
+static void is_an_index_past_the_devices_refused(void **state) {
+    (void)state;
+    refuses(1, LF_E_ABSENT, "CUDA device 1: this machine has 1");
+    refuses(-1, LF_E_ABSENT, "CUDA device -1: this machine has 1");
+}
+
+static void is_an_older_or_newer_device_refused(void **state) {
+    (void)state;
+    host_cuda.major = 8, host_cuda.minor = 9;
+    refuses(0, LF_E_UNSUPPORTED, "CUDA device 0 (host) has compute capability 8.9; expected 9.0, "
+                                 "the only one whose tensor cores are known bit by bit");
+    host_cuda.major = 10, host_cuda.minor = 0;
+    refuses(0, LF_E_UNSUPPORTED, "CUDA device 0 (host) has compute capability 10.0; expected 9.0, "
+                                 "the only one whose tensor cores are known bit by bit");
+}
+
+static void is_a_device_that_others_fill_refused(void **state) {
+    (void)state;
+    host_cuda.free_bytes = (size_t)100 << 20;
+    refuses(0, LF_E_MEM, "CUDA device 0 (host) has 100 of 8192 MiB free; expected 512");
+}
+
+static void does_an_allocation_that_fails_name_what_it_was_for(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    void *memory;
+    (void)state;
+    assert_int_equal(lf_cuda_alloc(cuda, &memory, (size_t)9 << 30, "weights", &err), LF_E_MEM);
+    assert_null(memory);
+    assert_string_equal(err.text,
+                        "CUDA: no memory for weights: 9216 MiB asked for, 8192 of 8192 free");
+    err = (struct lf_error)LF_ERROR_INIT;
+    assert_int_equal(lf_cuda_alloc(cuda, &memory, 1000, "lanes", &err), LF_OK);
+    lf_cuda_free(cuda, memory);
+    assert_int_equal(lf_cuda_wait(cuda, &err), LF_OK);
+    lf_cuda_close(cuda);
+}
+
+// One row of rms_norm; returns its first element.
+static uint16_t launch(struct lf_cuda *cuda, struct lf_error *err) {
+    uint16_t host[2][DIM], *device;
+    for (int i = 0; i < DIM; i++)
+        host[0][i] = host[1][i] = 0x3F80;
+    if (lf_cuda_alloc(cuda, (void **)&device, sizeof host, "a row", err) != LF_OK)
+        return 0;
+    lf_cuda_upload(cuda, device, host, sizeof host);
+    struct lf_rms_norm_args args = {.rows = 1, .dim = DIM, .x = device, .x_stride = DIM,
+                                    .w = device + DIM, .y = device, .y_stride = DIM};
+    lf_cuda_kernels.rms_norm(cuda, &args);
+    host[0][0] = 0;
+    enum lf_status status = lf_cuda_download(cuda, host, device, sizeof host, err);
+    lf_cuda_free(cuda, device);
+    return status == LF_OK ? host[0][0] : 0;
+}
+
+static void does_a_launch_that_fails_end_at_its_wait_and_no_later(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    (void)state;
+    host_cuda.fail_launch = INVALID_VALUE;
+    assert_int_equal(launch(cuda, &err), 0);
+    assert_int_equal(err.status, LF_E_DEVICE);
+    assert_string_equal(err.text, "CUDA: rms_norm: an error (cudaError)");
+    assert_false(lf_cuda_is_lost(cuda));
+    err = (struct lf_error)LF_ERROR_INIT;
+    assert_int_equal(launch(cuda, &err), 0x3F80);
+    lf_cuda_close(cuda);
+}
+
+static void is_a_device_lost_once_its_error_stays(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    (void)state;
+    host_cuda.fail_launch = ILLEGAL_ADDRESS;
+    host_cuda.fail_sticks = true;
+    assert_int_equal(launch(cuda, &err), 0);
+    assert_string_equal(err.text, "CUDA: rms_norm: an illegal memory access was encountered "
+                                  "(cudaErrorIllegalAddress)");
+    assert_true(lf_cuda_is_lost(cuda));
+    err = (struct lf_error)LF_ERROR_INIT;
+    assert_int_equal(lf_cuda_wait(cuda, &err), LF_E_DEVICE);
+    lf_cuda_close(cuda);
+}
+
+static void is_a_table_past_its_bound_refused(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    (void)state;
+    assert_null(lf_cuda_table(cuda, "", LF_CUDA_TABLE_BYTES + 1));
+    assert_int_equal(lf_cuda_wait(cuda, &err), LF_E_TOO_LARGE);
+    assert_string_equal(err.text, "CUDA: a launch table of 2097153 bytes; at most 2097152");
+    assert_false(lf_cuda_is_lost(cuda));
+    lf_cuda_close(cuda);
+}
+
+static void do_tables_survive_the_ring_that_they_fill(void **state) {
+    enum { BYTES = LF_CUDA_TABLE_BYTES - 100, TABLES = 40 };
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    uint8_t *sent = malloc(BYTES), *back = malloc(BYTES);
+    (void)state;
+    assert_true(sent && back);
+    for (int i = 0; i < TABLES; i++) {
+        memset(sent, i + 1, BYTES);
+        const void *table = lf_cuda_table(cuda, sent, BYTES);
+        // A launch sends the tables that were made before it.
+        assert_int_equal(launch(cuda, &err), 0x3F80);
+        assert_int_equal(lf_cuda_download(cuda, back, table, BYTES, &err), LF_OK);
+        assert_memory_equal(sent, back, BYTES);
+    }
+    free(sent);
+    free(back);
+    lf_cuda_close(cuda);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(does_a_machine_without_a_device_say_so, reset),
+        cmocka_unit_test_setup(is_an_index_past_the_devices_refused, reset),
+        cmocka_unit_test_setup(is_an_older_or_newer_device_refused, reset),
+        cmocka_unit_test_setup(is_a_device_that_others_fill_refused, reset),
+        cmocka_unit_test_setup(does_an_allocation_that_fails_name_what_it_was_for, reset),
+        cmocka_unit_test_setup(does_a_launch_that_fails_end_at_its_wait_and_no_later, reset),
+        cmocka_unit_test_setup(is_a_device_lost_once_its_error_stays, reset),
+        cmocka_unit_test_setup(is_a_table_past_its_bound_refused, reset),
+        cmocka_unit_test_setup(do_tables_survive_the_ring_that_they_fill, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+// CUDA's runtime played by the host: a block's threads take turns, so that kernels run anywhere.
+#pragma once
+#include <stdint.h>
+#include <string.h>
+#include "host_cuda.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct uint2 {
+    unsigned x, y;
+};
+struct uint4 {
+    unsigned x, y, z, w;
+};
+static inline uint2 make_uint2(unsigned x, unsigned y) {
+    return {x, y};
+}
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorNoDevice = 100,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum { cudaStreamNonBlocking = 1 };
+typedef struct host_stream *cudaStream_t;
+typedef struct host_event *cudaEvent_t;
+struct cudaDeviceProp {
+    char name[256];
+    int major, minor, multiProcessorCount;
+};
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+};
+
+const char *cudaGetErrorString(cudaError_t status);
+const char *cudaGetErrorName(cudaError_t status);
+cudaError_t cudaGetLastError();
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int index);
+cudaError_t cudaSetDevice(int index);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaEventCreate(cudaEvent_t *event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
+cudaError_t cudaMalloc(void **out, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaMallocHost(void **out, size_t bytes);
+cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream);
+
+// Runs body(ctx) in every thread of every block.
+cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx);
+
+template <typename Args>
+struct host_call {
+    void (*kernel)(Args);
+    Args args;
+};
+
+template <typename Args>
+static void host_run(void *ctx) {
+    host_call<Args> *call = (host_call<Args> *)ctx;
+    call->kernel(call->args);
+}
+
+template <typename Args>
+static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Args),
+                                      Args args) {
+    host_call<Args> call = {kernel, args};
+    return host_launch(config->gridDim, config->blockDim, host_run<Args>, &call);
+}
+
+void __syncthreads();
+int __syncthreads_or(int value);
+// What lane `from` of the warp brings; bytes at most 8.
+uint64_t host_exchange(uint64_t value, unsigned from);
+unsigned host_lane();
+
+template <typename T>
+static T host_shuffle(T value, unsigned from) {
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = host_exchange(bits, from);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <typename T>
+static T __shfl_xor_sync(unsigned, T value, int other) {
+    return host_shuffle(value, host_lane() ^ (unsigned)other);
+}
+
+template <typename T>
+static T __shfl_sync(unsigned, T value, unsigned from) {
+    return host_shuffle(value, from);
+}
+
+// Six words of every lane of the warp, until host_unshare.
+struct host_words {
+    uint32_t word[6];
+};
+const struct host_words *host_share(const struct host_words &own);
+void host_unshare();
+
+unsigned __ballot_sync(unsigned mask, int flag);
+unsigned __reduce_max_sync(unsigned mask, unsigned value);
+
+static inline int __popc(unsigned x) {
+    return __builtin_popcount(x);
+}
+
+// Threads take turns, so plain operations are atomic.
+template <typename T>
+static T atomicAdd(T *to, T value) {
+    T old = *to;
+    *to = old + value;
+    return old;
+}
+
+template <typename T>
+static T atomicMax(T *to, T value) {
+    T old = *to;
+    *to = value > old ? value : old;
+    return old;
+}

@@ -1,0 +1,304 @@
+// The runtime behind host/cuda_runtime.h: memory is memory, and threads are contexts of one thread.
+#include "cuda_runtime.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <ucontext.h>
+
+enum { THREADS_MAX = 1024, STACK_BYTES = 128 << 10, WARP = 32 };
+
+struct host_cuda host_cuda = {1, 9, 0, (size_t)8 << 30, (size_t)8 << 30, 0, false, 0};
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct barrier {
+    unsigned waiting, turn;
+};
+
+static struct {
+    ucontext_t launcher, context[THREADS_MAX]; // where a thread begins
+    jmp_buf place[THREADS_MAX];                // where it waits, once it has begun
+    bool begun[THREADS_MAX];
+    char *stack;
+    bool ended[THREADS_MAX];
+    unsigned threads, alive, current;
+    struct barrier block, warp[THREADS_MAX / WARP];
+    unsigned warp_alive[THREADS_MAX / WARP];
+    uint64_t slot[THREADS_MAX];
+    struct host_words words[THREADS_MAX];
+    int any;
+    void (*body)(void *ctx);
+    void *ctx;
+} host;
+
+static void set_thread(unsigned i) {
+    host.current = i;
+    threadIdx = dim3(i);
+}
+
+// A jump costs no system call, unlike a change of context.
+static void go_to(unsigned i) {
+    set_thread(i);
+    if (host.begun[i])
+        _longjmp(host.place[i], 1);
+    host.begun[i] = true;
+    setcontext(&host.context[i]);
+    abort();
+}
+
+// The next thread that has not ended; the launcher when all have.
+static void yield_to_next() {
+    unsigned from = host.current, next = from;
+    do
+        next = next + 1 == host.threads ? 0 : next + 1;
+    while (host.ended[next] && next != from);
+    if (next == from && !host.ended[from])
+        return;
+    if (host.ended[next]) {
+        setcontext(&host.launcher);
+        abort();
+    }
+    if (host.ended[from] || !_setjmp(host.place[from]))
+        go_to(next);
+}
+
+// Those that ended are not waited for.
+static void wait_at(struct barrier *barrier, const unsigned *alive) {
+    unsigned turn = barrier->turn;
+    barrier->waiting++;
+    while (barrier->turn == turn) {
+        if (barrier->waiting >= *alive) {
+            barrier->waiting = 0;
+            barrier->turn++;
+        } else {
+            yield_to_next();
+        }
+    }
+}
+
+static void thread_main() {
+    host.body(host.ctx);
+    host.ended[host.current] = true;
+    host.alive--;
+    host.warp_alive[host.current / WARP]--;
+    yield_to_next();
+    abort();
+}
+
+static void run_block(unsigned threads) {
+    host.threads = host.alive = threads;
+    host.block.waiting = 0;
+    for (unsigned w = 0; w < (threads + WARP - 1) / WARP; w++) {
+        host.warp[w].waiting = 0;
+        host.warp_alive[w] = threads - w * WARP < WARP ? threads - w * WARP : (unsigned)WARP;
+    }
+    for (unsigned i = 0; i < threads; i++) {
+        host.ended[i] = host.begun[i] = false;
+        getcontext(&host.context[i]);
+        host.context[i].uc_stack.ss_sp = host.stack + (size_t)i * STACK_BYTES;
+        host.context[i].uc_stack.ss_size = STACK_BYTES;
+        host.context[i].uc_link = NULL;
+        makecontext(&host.context[i], thread_main, 0);
+    }
+    set_thread(0);
+    host.begun[0] = true;
+    swapcontext(&host.launcher, &host.context[0]);
+}
+
+cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx) {
+    if (host_cuda.fail_launch) {
+        cudaError_t status = (cudaError_t)host_cuda.fail_launch;
+        host_cuda.sticky = host_cuda.fail_sticks ? (int)status : 0;
+        host_cuda.fail_launch = 0;
+        return status;
+    }
+    if (block.x > THREADS_MAX || grid.y > 65535 || grid.z > 65535)
+        return cudaErrorInvalidValue;
+    if (!host.stack)
+        host.stack = (char *)malloc((size_t)THREADS_MAX * STACK_BYTES);
+    if (!host.stack)
+        return cudaErrorMemoryAllocation;
+    host.body = body;
+    host.ctx = ctx;
+    gridDim = grid;
+    blockDim = block;
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                run_block(block.x);
+            }
+    return cudaSuccess;
+}
+
+void __syncthreads() {
+    wait_at(&host.block, &host.alive);
+}
+
+int __syncthreads_or(int value) {
+    __syncthreads();
+    host.any = 0;
+    __syncthreads();
+    host.any |= value;
+    __syncthreads();
+    return host.any != 0;
+}
+
+unsigned host_lane() {
+    return host.current % WARP;
+}
+
+static void sync_warp() {
+    unsigned w = host.current / WARP;
+    wait_at(&host.warp[w], &host.warp_alive[w]);
+}
+
+uint64_t host_exchange(uint64_t value, unsigned from) {
+    host.slot[host.current] = value;
+    sync_warp();
+    uint64_t theirs = host.slot[host.current / WARP * WARP + from % WARP];
+    sync_warp();
+    return theirs;
+}
+
+const struct host_words *host_share(const struct host_words &own) {
+    host.words[host.current] = own;
+    sync_warp();
+    return &host.words[host.current / WARP * WARP];
+}
+
+void host_unshare() {
+    sync_warp();
+}
+
+unsigned __ballot_sync(unsigned, int flag) {
+    unsigned flags = 0;
+    for (unsigned lane = 0; lane < WARP; lane++)
+        flags |= (unsigned)(host_exchange(flag != 0, lane) << lane);
+    return flags;
+}
+
+unsigned __reduce_max_sync(unsigned, unsigned value) {
+    unsigned most = 0;
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        unsigned theirs = (unsigned)host_exchange(value, lane);
+        most = theirs > most ? theirs : most;
+    }
+    return most;
+}
+
+static cudaError_t state() {
+    return (cudaError_t)host_cuda.sticky;
+}
+
+const char *cudaGetErrorString(cudaError_t status) {
+    return status == cudaErrorMemoryAllocation ? "out of memory"
+           : status == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+           : status == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
+                                               : "an error";
+}
+
+const char *cudaGetErrorName(cudaError_t status) {
+    return status == cudaErrorIllegalAddress ? "cudaErrorIllegalAddress" : "cudaError";
+}
+
+cudaError_t cudaGetLastError() {
+    return state();
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = host_cuda.devices;
+    return host_cuda.devices ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int) {
+    snprintf(prop->name, sizeof prop->name, "host");
+    prop->major = host_cuda.major;
+    prop->minor = host_cuda.minor;
+    prop->multiProcessorCount = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int) {
+    return state();
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+    *free_bytes = host_cuda.free_bytes;
+    *total = host_cuda.memory_bytes;
+    return state();
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+    *stream = (cudaStream_t)&host;
+    return state();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t) {
+    return state();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t) {
+    return state();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+    return state();
+}
+
+struct host_event {
+    struct timespec at;
+};
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    *event = (cudaEvent_t)calloc(1, sizeof **event);
+    return state();
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free(event);
+    return state();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+    clock_gettime(CLOCK_MONOTONIC, &event->at);
+    return state();
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
+    *ms = (float)(to->at.tv_sec - from->at.tv_sec) * 1e3f +
+          (float)(to->at.tv_nsec - from->at.tv_nsec) * 1e-6f;
+    return state();
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes) {
+    if (bytes > host_cuda.free_bytes)
+        return cudaErrorMemoryAllocation;
+    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *out ? state() : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFree(void *memory) {
+    free(memory);
+    return state();
+}
+
+cudaError_t cudaMallocHost(void **out, size_t bytes) {
+    return cudaMalloc(out, bytes);
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+    return cudaFree(memory);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
+    memmove(to, from, bytes);
+    return state();
+}
+
+cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t) {
+    memset(to, byte, bytes);
+    return state();
+}

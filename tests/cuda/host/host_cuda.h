@@ -1,0 +1,21 @@
+// The device that the host pretends to be: what a test may change about it.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct host_cuda {
+    int devices, major, minor;
+    size_t free_bytes, memory_bytes;
+    int fail_launch;  // error of the next launch, or 0
+    bool fail_sticks; // later calls give it as well
+    int sticky;       // the error that stays, or 0
+};
+extern struct host_cuda host_cuda;
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,26 @@
+// The tensor core's step played by the host (cuda/mma_step.h), lane for lane.
+#pragma once
+#include "cuda/mma_step.h"
+
+// The 16 numbers of a row that four lanes hold in their words `low` and `high`.
+static inline void host_gather(const struct host_words *lane, unsigned low, unsigned high,
+                               uint16_t out[16]) {
+    for (unsigned t = 0; t < 4; t++) {
+        memcpy(out + 2 * t, &lane[t].word[low], 4);
+        memcpy(out + 2 * t + 8, &lane[t].word[high], 4);
+    }
+}
+
+static inline void lf_mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+    uint16_t low[16], high[16], column[16];
+    unsigned own = host_lane();
+    const struct host_words *lane = host_share({{a[0], a[1], a[2], a[3], b[0], b[1]}});
+    host_gather(lane + own / 4 * 4, 0, 2, low);
+    host_gather(lane + own / 4 * 4, 1, 3, high);
+    for (unsigned j = 0; j < 2; j++) {
+        host_gather(lane + (own % 4 * 2 + j) * 4, 4, 5, column);
+        d[j] = mma_step(low, column, d[j]);
+        d[2 + j] = mma_step(high, column, d[2 + j]);
+    }
+    host_unshare();
+}

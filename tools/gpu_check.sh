@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Everything of the CUDA column that needs a device: bytes against the CPU, times, memory and races.
+# Usage: tools/gpu_check.sh [BUILD]; BUILD's check_cuda is built unless it is there.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 2
+build=${1:-build-gpu}
+check=$build/tests/cuda/check_cuda
+failed=0
+
+if [ ! -x "$check" ]; then
+  meson setup "$build" -Dcuda=enabled -Ddevice_only=true || exit 1
+  ninja -C "$build" tests/cuda/check_cuda || exit 1
+fi
+
+# A part that fails or takes too long leaves the others to run.
+part() {
+  local limit=$1 start=$SECONDS
+  shift
+  echo "== $*"
+  timeout "$limit" "$@" || { echo "== FAILED with $?"; failed=1; }
+  echo "== $((SECONDS - start)) s"
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+part 60 "$check" small
+part 150 "$check" all
+part 60 "$check" time
+for tool in memcheck racecheck; do
+  part 120 compute-sanitizer --tool "$tool" --error-exitcode 9 "$check" small
+done
+[ "$failed" = 0 ] && echo "gpu_check: passed" || echo "gpu_check: FAILED"
+exit "$failed"
