@@ -217,7 +217,8 @@ static void restart_ring(struct lf_cuda *cuda) {
 }
 
 // A launch has few tables: those before a restart lie at the ring's end, and stay whole.
-const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes) {
+void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at) {
+    *at = NULL;
     if (has_failed(cuda))
         return NULL;
     if (bytes > LF_CUDA_TABLE_BYTES) {
@@ -228,11 +229,18 @@ const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes)
     size_t room = (bytes + TABLE_ALIGNMENT - 1) / TABLE_ALIGNMENT * TABLE_ALIGNMENT;
     if (cuda->used + room > RING_BYTES)
         restart_ring(cuda);
-    size_t at = cuda->used;
-    if (bytes)
-        memcpy(cuda->ring_host + at, table, bytes);
+    size_t place = cuda->used;
     cuda->used += room;
-    return cuda->ring_device + at;
+    *at = cuda->ring_device + place;
+    return cuda->ring_host + place;
+}
+
+const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes) {
+    const void *at;
+    void *room = lf_cuda_table_room(cuda, bytes, &at);
+    if (room && bytes)
+        memcpy(room, table, bytes);
+    return at;
 }
 
 bool lf_cuda_begin(struct lf_cuda *cuda) {

@@ -43,6 +43,8 @@ bool lf_cuda_is_lost(const struct lf_cuda *cuda);
 // A launch's table: copied now, on the device before the next launch. NULL after a failure.
 enum { LF_CUDA_TABLE_BYTES = 2 << 20 };
 const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes);
+// The same to be filled in place before the next launch: host memory, and *at on the device.
+void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at);
 
 // Milliseconds of device time between two calls of lf_cuda_mark; both must have been waited for.
 void lf_cuda_mark(struct lf_cuda *cuda, int mark); // 0 or 1

@@ -42,22 +42,25 @@ __device__ static inline unsigned long long lf_block_max(unsigned long long valu
     return most;
 }
 
-// How many threads before this one have the flag; *total: how many in all.
-__device__ static inline uint32_t lf_block_rank(bool flag, uint32_t *total) {
-    __shared__ uint32_t count[LF_WARP];
-    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP, rank, all = 0;
-    uint32_t flags = __ballot_sync(LF_ALL_LANES, flag);
+// The sum of the numbers of all threads before this one; *total: of all threads.
+__device__ static inline uint32_t lf_block_sum_before(uint32_t number, uint32_t *total) {
+    __shared__ uint32_t warp_sum[LF_WARP];
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP, sum = number, all = 0;
+    for (uint32_t step = 1; step < LF_WARP; step *= 2) {
+        uint32_t below = __shfl_up_sync(LF_ALL_LANES, sum, step);
+        sum += lane >= step ? below : 0;
+    }
+    uint32_t before = sum - number;
     __syncthreads();
-    if (lane == 0)
-        count[warp] = (uint32_t)__popc(flags);
+    if (lane == LF_WARP - 1)
+        warp_sum[warp] = sum;
     __syncthreads();
-    rank = (uint32_t)__popc(flags & ((1u << lane) - 1));
     for (uint32_t w = 0; w < blockDim.x / LF_WARP; w++) {
-        rank += w < warp ? count[w] : 0;
-        all += count[w];
+        before += w < warp ? warp_sum[w] : 0;
+        all += warp_sum[w];
     }
     *total = all;
-    return rank;
+    return before;
 }
 
 // Weights by one digit of a key, for radix selection from the greatest key down.

@@ -44,3 +44,15 @@ __device__ static inline float lf_lanes_tree16(float a) {
     a = a + __shfl_xor_sync(LF_ALL_LANES, a, 2);
     return a + __shfl_xor_sync(LF_ALL_LANES, a, 1);
 }
+
+// The same tree of partials that one thread holds.
+__device__ static inline float lf_own_tree16(const float a[16]) {
+    float b[8], c[4];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        b[i] = a[i] + a[i + 8];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        c[i] = b[i] + b[i + 4];
+    return (c[0] + c[2]) + (c[1] + c[3]);
+}

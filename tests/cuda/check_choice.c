@@ -57,6 +57,29 @@ void check_router(struct check *c, const struct sizes *s) {
         }
 }
 
+void check_expert_group(struct check *c, const struct sizes *s) {
+    for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
+        for (int turn = 0; turn < 3; turn++) {
+            // The second turn is longer than what the kernel holds near, the third has one expert.
+            uint32_t rows = turn == 1 ? s->rows[i] * 150 : s->rows[i], choices = rows * s->top;
+            check_start(c, "%s: %u rows, turn %d", s->name, rows, turn);
+            struct lf_expert_group_args a = {.rows = rows, .top = s->top, .experts = s->experts};
+            uint32_t *id = check_new(c, "id", choices * sizeof *id);
+            for (uint32_t k = 0; k < choices; k++)
+                id[k] = turn == 2 ? s->experts - 1 : check_random(c, s->experts);
+            a.id = id;
+            a.weight = check_new_f32(c, "weight", choices, STYLE_NORMAL);
+            a.first = check_new(c, "first", sizeof *a.first * (s->experts + 1));
+            a.pair_row = check_new(c, "pair_row", sizeof *a.pair_row * choices);
+            a.pair_weight = check_new(c, "pair_weight", sizeof *a.pair_weight * choices);
+            a.pair_of = check_new(c, "pair_of", sizeof *a.pair_of * choices);
+            struct lf_expert_group_args d = a;
+            MIRROR(c, d, id), MIRROR(c, d, weight), MIRROR(c, d, first), MIRROR(c, d, pair_row);
+            MIRROR(c, d, pair_weight), MIRROR(c, d, pair_of);
+            CHECK_KERNEL(c, expert_group, &a, &d);
+        }
+}
+
 static struct lf_sampling rule_of(struct check *c) {
     static const double temperature[] = {0, 0.7, 1, 1e-310, 2.5};
     static const double top_p[] = {1, 0.95, 0.5, 0, 0.999999}, min_p[] = {0, 0.05, 0, 1.5};

@@ -2,6 +2,7 @@
 #include "cuda/check.h"
 #include "cuda/mma_step.h"
 #include "device/pool.h"
+#include "kernel/linear/linear_groups.h"
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
 
@@ -26,6 +27,12 @@ static uint16_t weight_bf16(const struct lf_matrix *m, size_t o, size_t k) {
     return (uint16_t)(lf_f32_bits(value) >> 16);
 }
 
+// The element of a chunk that step `step` takes as its i-th.
+static uint32_t step_element(enum lf_weight_format format, uint32_t step, uint32_t i) {
+    static const uint8_t fours[2][4] = {{0, 1, 4, 5}, {2, 3, 6, 7}};
+    return format == LF_WEIGHT_MXFP4 ? step / 2 * 8 + fours[step % 2][i] : 4 * step + i;
+}
+
 // The contract's order: parts, slabs of four chunks, steps of four elements of each.
 static float expected_sum(const struct lf_matrix *m, const uint16_t *w, const uint16_t *x) {
     uint32_t chunk = m->format == LF_WEIGHT_BF16 ? 8 : m->format == LF_WEIGHT_FP8 ? 16 : 32;
@@ -36,7 +43,7 @@ static float expected_sum(const struct lf_matrix *m, const uint16_t *w, const ui
             for (uint32_t step = 0; step < chunk / 4; step++) {
                 uint16_t a[16] = {0}, b[16] = {0};
                 for (uint32_t i = 0; i < 16; i++) {
-                    uint32_t k = slab + i / 4 * chunk + 4 * step + i % 4;
+                    uint32_t k = slab + i / 4 * chunk + step_element(m->format, step, i % 4);
                     if (k < m->in)
                         a[i] = w[k], b[i] = x[k];
                 }
@@ -69,14 +76,14 @@ static void expected_task(void *ctx, uint32_t i, uint32_t worker) {
 
 static void expect(struct check *c, const struct lf_linear_args *a) {
     for (uint32_t j = 0; j < a->n_jobs; j++) {
-        const struct lf_linear_job *job = &a->job[j];
-        bool is_plain = job->w->format == LF_WEIGHT_F16 || job->w->format == LF_WEIGHT_F32;
-        LF_ASSERT(job->w->in <= IN_MAX);
+        struct lf_linear_job job = a->job[j].group ? lf_linear_group(&a->job[j]) : a->job[j];
+        bool is_plain = job.w->format == LF_WEIGHT_F16 || job.w->format == LF_WEIGHT_F32;
+        LF_ASSERT(job.w->in <= IN_MAX);
         if (is_plain)
-            c->cpu.linear(c->pool, &(struct lf_linear_args){1, job});
+            c->cpu.linear(c->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
         else
-            lf_pool_run(c->pool, (job->w->out + OUTS_A_TASK - 1) / OUTS_A_TASK, expected_task,
-                        &(struct expected){job});
+            lf_pool_run(c->pool, (job.w->out + OUTS_A_TASK - 1) / OUTS_A_TASK, expected_task,
+                        &(struct expected){&job});
     }
 }
 
@@ -107,34 +114,46 @@ struct map {
     uint32_t out, in, rows;
 };
 
-// Maps of one launch; the second takes its rows through an index.
+// A map's job: the second of a launch has its rows by an index, the third from a group.
+static struct lf_linear_job new_job(struct check *c, const struct lf_matrix *w, uint32_t rows,
+                                    uint32_t j, enum style style) {
+    uint32_t first = j == 2 ? 3 : 0, all = first + rows + 1;
+    size_t stride = w->in + (rows % 3 ? 8 : 3);
+    struct lf_linear_job job = {.w = w, .rows = rows, .x_stride = stride, .y_stride = w->out + 1,
+                                .y_f32 = (rows + j) % 2 == 0};
+    job.x = check_new_bf16(c, "x", all * stride, style);
+    if (j == 1 || rows % 2) {
+        uint32_t *index = check_new(c, "x_index", all * sizeof *index);
+        for (uint32_t r = 0; r < all; r++)
+            index[r] = check_random(c, all);
+        job.x_index = index;
+    }
+    if (j == 2) {
+        uint32_t *group = check_new(c, "group", 2 * sizeof *group);
+        group[0] = first, group[1] = first + rows;
+        job.group = group;
+        job.rows = 99999; // not read
+    }
+    job.y = check_new(c, "y", (size_t)all * (w->out + 1) * (job.y_f32 ? 4 : 2));
+    return job;
+}
+
 static void linear_problem(struct check *c, const char *name, const struct map *map, uint32_t n,
                            enum style style) {
     struct lf_matrix weight[JOBS_MAX], weight_at[JOBS_MAX];
     struct lf_linear_job job[JOBS_MAX], job_at[JOBS_MAX];
-    bool wild = style == STYLE_ANY;
     check_start(c, "%s: format %d, %u x %u, %u rows, style %d", name, map[0].format, map[0].out,
                 map[0].in, map[0].rows, style);
     for (uint32_t j = 0; j < n; j++) {
-        uint32_t rows = map[j].rows, out = map[j].out, in = map[j].in;
-        size_t stride = in + (rows % 3 ? 8 : 3);
-        weight[j] = weight_at[j] = new_weight(c, map[j].format, out, in, wild);
+        weight[j] = weight_at[j] =
+            new_weight(c, map[j].format, map[j].out, map[j].in, style == STYLE_ANY);
         MIRROR(c, weight_at[j], data), MIRROR(c, weight_at[j], scale);
-        job[j] = (struct lf_linear_job){.w = &weight[j], .rows = rows, .x_stride = stride,
-                                        .y_stride = out + 1, .y_f32 = (rows + j) % 2 == 0};
-        job[j].x = check_new_bf16(c, "x", (rows + 1) * stride, style);
-        if (j == 1) {
-            uint32_t *index = check_new(c, "x_index", (rows + 1) * sizeof *index);
-            for (uint32_t r = 0; r < rows; r++)
-                index[r] = check_random(c, rows);
-            job[j].x_index = index;
-        }
-        job[j].y = check_new(c, "y", (size_t)rows * (out + 1) * (job[j].y_f32 ? 4 : 2));
-        job_at[j] = job[j];
+        job[j] = job_at[j] = new_job(c, &weight[j], map[j].rows, j, style);
         job_at[j].w = &weight_at[j];
         MIRROR(c, job_at[j], x), MIRROR(c, job_at[j], x_index), MIRROR(c, job_at[j], y);
+        MIRROR(c, job_at[j], group);
     }
-    struct lf_linear_args a = {n, job}, d = {n, job_at};
+    struct lf_linear_args a = {.n_jobs = n, .job = job}, d = {.n_jobs = n, .job = job_at};
     check_keep(c);
     expect(c, &a);
     for (int turn = 0; turn < 2; turn++) {

@@ -252,3 +252,32 @@ void check_draft_join(struct check *c, const struct sizes *s) {
         CHECK_KERNEL(c, draft_join, &a, &d);
     }
 }
+
+void check_row_gather(struct check *c, const struct sizes *s) {
+    for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
+        for (int odd = 0; odd < 2; odd++) {
+            enum { JOBS = 3 };
+            uint32_t all = 2 * s->rows[i] + 9, rows = s->rows[i], n = 0;
+            struct lf_row_gather_job job[JOBS], job_at[JOBS];
+            check_start(c, "%s: %u of %u rows, odd %d", s->name, rows, all, odd);
+            uint32_t *index = check_new(c, "index", rows * sizeof *index);
+            for (uint32_t r = 0; n < rows; r++)
+                if (r >= n && (check_random(c, 2) || all - r <= rows - n))
+                    index[n++] = r;
+            // In place, apart by an index, and apart in order.
+            for (int j = 0; j < JOBS; j++) {
+                size_t bytes = (j == 1 ? 4 : 2) * (size_t)s->hidden + (odd ? 1 : 0);
+                size_t pitch = (bytes + 15) / 16 * 16 + (odd ? 3 : 16);
+                uint8_t *x = check_new(c, "x", all * pitch);
+                check_bytes(c, x, all * pitch);
+                job[j] = (struct lf_row_gather_job){
+                    .rows = rows, .index = j < 2 ? index : NULL, .x = x, .x_pitch = pitch,
+                    .y = j == 0 ? x : check_new(c, "y", all * pitch), .y_pitch = pitch,
+                    .row_bytes = odd ? bytes : bytes / 16 * 16};
+                job_at[j] = job[j];
+                MIRROR(c, job_at[j], index), MIRROR(c, job_at[j], x), MIRROR(c, job_at[j], y);
+            }
+            struct lf_row_gather_args a = {JOBS, job}, d = {JOBS, job_at};
+            CHECK_KERNEL(c, row_gather, &a, &d);
+        }
+}

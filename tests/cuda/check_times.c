@@ -94,7 +94,7 @@ static void time_map(struct check *c, struct regions *g, enum lf_weight_format f
                                         .y = g->out, .y_stride = out};
     }
     for (uint32_t v = 0; v < VARIANTS; v++)
-        args[v] = (struct lf_linear_args){jobs, job + v * jobs};
+        args[v] = (struct lf_linear_args){.n_jobs = jobs, .job = job + v * jobs};
     snprintf(text, sizeof text, "linear %s %u x %u, %u maps, %u rows", names[format], out, in,
              jobs, rows);
     TIME(c, text, linear, args, bytes * jobs);

@@ -4,18 +4,26 @@
 #include "kernel/packed_row.cuh"
 #include "kernel/settle.h"
 
-// A block works on some heads of one row, CHUNK elements of BLOCK keys at a time.
-enum { BLOCK = 64, HEADS = 8, CHUNK = 64, THREADS = 256, DIM_MAX = 512, KEYS_A_GROUP = 4 };
+// A block works on HEADS heads of one row, CHUNK elements of BLOCK keys at a time.
+enum { BLOCK = 64, CHUNK = 64, THREADS = 256, CHUNKS = 8, DIM_MAX = CHUNKS * CHUNK };
+enum { KEYS_A_GROUP = 4, PIECE = 16, PIECES = CHUNK / PIECE };
 // Key rows are padded so that the two groups of a warp read different banks.
-enum { STRIDE = CHUNK + 4 };
+enum { STRIDE = CHUNK + 4, WIDE_HEADS = 8, NARROW_HEADS = 4 };
 
+template <int HEADS>
 struct stage {
     const uint8_t *row[BLOCK]; // packed
     float key[BLOCK][STRIDE];
-    float q[HEADS][CHUNK];
+    float q[HEADS][DIM_MAX];
     float p[HEADS][BLOCK]; // dot products, then weights
-    float value[HEADS][DIM_MAX];
     float factor[HEADS], total[HEADS];
+};
+
+// PIECE elements of a packed key: a thread's share of a chunk.
+struct piece {
+    uint4 code; // the lower half for 4-bit codes
+    uint32_t scale;
+    bool windowed;
 };
 
 // A row's list: window positions first .. first+window-1, then n - window selected entries.
@@ -58,37 +66,79 @@ __device__ static const uint8_t *packed_row(const struct lf_attention_args &a, u
     return a.ring[lane] + (size_t)(position & (a.ring_rows - 1)) * row_bytes;
 }
 
-// Elements d .. of the block's keys; zeros past its `terms` keys. windowed: how many are QA8.
-__device__ static void load_keys(const struct lf_attention_args &a, struct stage *s, uint32_t d,
-                                 uint32_t windowed, uint32_t terms) {
-    for (uint32_t i = threadIdx.x; i < BLOCK * CHUNK; i += THREADS) {
-        uint32_t t = i / CHUNK, at = d + i % CHUNK;
-        float key = 0;
-        if (t < terms && at < a.head_dim)
-            key = t < windowed ? lf_qa8_at(s->row[t], a.head_dim, at)
-                               : lf_qf4s_at(s->row[t], a.head_dim, at);
-        s->key[t][i % CHUNK] = key;
+// Bytes of any alignment as words.
+__device__ static uint32_t load_word(const uint8_t *bytes) {
+    return bytes[0] | bytes[1] << 8 | bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+__device__ static uint4 load_codes(const uint8_t *bytes, uint32_t n) {
+    if ((uintptr_t)bytes % n == 0) {
+        if (n == 16)
+            return *(const uint4 *)bytes;
+        uint2 half = *(const uint2 *)bytes;
+        return {half.x, half.y, 0, 0};
+    }
+    uint4 all = {load_word(bytes), load_word(bytes + 4), 0, 0};
+    if (n == 16)
+        all.z = load_word(bytes + 8), all.w = load_word(bytes + 12);
+    return all;
+}
+
+// Elements from `at` on of the thread's key; codes of zero past the keys and their elements.
+template <int HEADS>
+__device__ static struct piece fetch_piece(const struct stage<HEADS> *s, uint32_t dim, uint32_t d,
+                                           uint32_t windowed, uint32_t terms) {
+    uint32_t t = threadIdx.x / PIECES, at = d + threadIdx.x % PIECES * PIECE;
+    struct piece piece = {{0, 0, 0, 0}, 127, true};
+    if (t >= terms || at >= dim)
+        return piece;
+    const uint8_t *row = s->row[t];
+    piece.windowed = t < windowed;
+    if (piece.windowed) {
+        piece.code = load_codes(row + at, PIECE);
+        piece.scale = row[dim + at / 32];
+    } else {
+        piece.code = load_codes(row + at / 2, PIECE / 2);
+        piece.scale = row[dim / 2 + at / 16];
+    }
+    return piece;
+}
+
+__device__ static uint32_t word_of(const uint4 &words, uint32_t i) {
+    return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
+
+template <int HEADS>
+__device__ static void place_piece(struct stage<HEADS> *s, const struct piece &piece) {
+    float *key = &s->key[threadIdx.x / PIECES][threadIdx.x % PIECES * PIECE];
+    float scale = piece.windowed ? lf_ue8m0_to_f32((uint8_t)piece.scale)
+                                 : lf_cache_e4m3((uint8_t)piece.scale);
+#pragma unroll
+    for (uint32_t i = 0; i < PIECE; i++) {
+        uint32_t byte = word_of(piece.code, i / 4) >> 8 * (i % 4);
+        uint32_t nibble = word_of(piece.code, i / 8) >> 4 * (i % 8);
+        key[i] = (piece.windowed ? lf_cache_e4m3((uint8_t)byte) : lf_e2m1_value(nibble)) * scale;
     }
 }
 
 // s->p = dot products: 16 lanes hold the partials of all heads with four keys.
-__device__ static void multiply(const struct lf_attention_args &a, struct stage *s,
-                                const uint16_t *q, uint32_t heads, uint32_t windowed,
+template <int HEADS>
+__device__ static void multiply(struct stage<HEADS> *s, uint32_t dim, uint32_t windowed,
                                 uint32_t terms) {
     uint32_t lane = threadIdx.x % 16, key = threadIdx.x / 16 * KEYS_A_GROUP;
     float partial[HEADS][KEYS_A_GROUP] = {};
-    for (uint32_t d = 0; d < a.head_dim; d += CHUNK) {
-        uint32_t n = a.head_dim - d < CHUNK ? a.head_dim - d : CHUNK;
-        load_keys(a, s, d, windowed, terms);
-        for (uint32_t i = threadIdx.x; i < heads * n; i += THREADS)
-            s->q[i / n][i % n] = lf_bf16_to_f32(q[(size_t)(i / n) * a.head_dim + d + i % n]);
+    struct piece piece = fetch_piece(s, dim, 0, windowed, terms);
+    for (uint32_t d = 0; d < dim; d += CHUNK) {
+        uint32_t n = dim - d < CHUNK ? dim - d : CHUNK;
+        place_piece(s, piece);
         __syncthreads();
+        piece = fetch_piece(s, dim, d + CHUNK, windowed, terms);
         for (uint32_t at = lane; at < n; at += 16)
 #pragma unroll
             for (uint32_t h = 0; h < HEADS; h++)
 #pragma unroll
                 for (uint32_t k = 0; k < KEYS_A_GROUP; k++)
-                    partial[h][k] = fmaf(s->q[h][at], s->key[key + k][at], partial[h][k]);
+                    partial[h][k] = fmaf(s->q[h][d + at], s->key[key + k][at], partial[h][k]);
         __syncthreads();
     }
 #pragma unroll
@@ -109,11 +159,12 @@ __device__ static float scaled(float z, float scale) {
 }
 
 // Turns a head's dot products into bf(P); a warp, whose lane holds keys lane and lane + 32.
-__device__ static void weigh_head(const struct lf_attention_args &a, struct stage *s,
-                                  struct softmax *soft, uint32_t terms) {
+template <int HEADS>
+__device__ static void weigh_head(struct stage<HEADS> *s, struct softmax *soft, uint32_t terms,
+                                  float scale) {
     uint32_t head = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
-    float low = lane < terms ? scaled(s->p[head][lane], a.scale) : -INFINITY;
-    float high = lane + 32 < terms ? scaled(s->p[head][lane + 32], a.scale) : -INFINITY;
+    float low = lane < terms ? scaled(s->p[head][lane], scale) : -INFINITY;
+    float high = lane + 32 < terms ? scaled(s->p[head][lane + 32], scale) : -INFINITY;
     float top = soft->m;
     top = low > top ? low : top;
     top = high > top ? high : top;
@@ -138,67 +189,84 @@ __device__ static void weigh_head(const struct lf_attention_args &a, struct stag
 }
 
 // The block's sum of bf(P) * key for one head and element, over `steps` times 16 keys.
-__device__ static float value_of(const struct stage *s, uint32_t head, uint32_t d,
+template <int HEADS>
+__device__ static float value_of(const struct stage<HEADS> *s, uint32_t head, uint32_t d,
                                  uint32_t steps) {
     float a[16];
 #pragma unroll
-    for (uint32_t i = 0; i < 16; i++) {
+    for (uint32_t i = 0; i < 16; i++)
         a[i] = s->p[head][i] * s->key[i][d];
-        for (uint32_t step = 1; step < steps; step++)
+    for (uint32_t step = 1; step < steps; step++)
+#pragma unroll
+        for (uint32_t i = 0; i < 16; i++)
             a[i] = fmaf(s->p[head][16 * step + i], s->key[16 * step + i][d], a[i]);
-    }
-#pragma unroll
-    for (uint32_t half = 8; half >= 4; half /= 2)
-#pragma unroll
-        for (uint32_t i = 0; i < half; i++)
-            a[i] = a[i] + a[i + half];
-    return (a[0] + a[2]) + (a[1] + a[3]);
+    return lf_own_tree16(a);
 }
 
-__device__ static void add_values(const struct lf_attention_args &a, struct stage *s,
-                                  uint32_t windowed, uint32_t terms) {
-    uint32_t steps = (terms + 15) / 16, d = threadIdx.x % CHUNK;
-    for (uint32_t first = 0; first < a.head_dim; first += CHUNK) {
-        load_keys(a, s, first, windowed, terms);
-        __syncthreads();
-        if (first + d < a.head_dim)
-            for (uint32_t head = threadIdx.x / CHUNK; head < HEADS; head += THREADS / CHUNK) {
-                float *value = &s->value[head][first + d];
-                *value = fmaf(*value, s->factor[head], value_of(s, head, d, steps));
-            }
-        __syncthreads();
+// value: of the thread's element of every chunk, for heads threadIdx.x / CHUNK and 4 on.
+template <int HEADS>
+__device__ static void add_values(struct stage<HEADS> *s, uint32_t dim, uint32_t windowed,
+                                  uint32_t terms, float value[HEADS / 4][CHUNKS]) {
+    uint32_t steps = (terms + 15) / 16, d = threadIdx.x % CHUNK, head = threadIdx.x / CHUNK;
+    struct piece piece = fetch_piece(s, dim, 0, windowed, terms);
+#pragma unroll
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        if (c * CHUNK < dim) {
+            place_piece(s, piece);
+            __syncthreads();
+            piece = fetch_piece(s, dim, (c + 1) * CHUNK, windowed, terms);
+#pragma unroll
+            for (uint32_t i = 0; i < HEADS / 4; i++)
+                value[i][c] = fmaf(value[i][c], s->factor[head + 4 * i],
+                                   value_of(s, head + 4 * i, d, steps));
+            __syncthreads();
+        }
+}
+
+// Queries of the block's heads; zeros past them.
+template <int HEADS>
+__device__ static void load_queries(const struct lf_attention_args &a, struct stage<HEADS> *s,
+                                    size_t at, uint32_t heads) {
+    for (uint32_t i = threadIdx.x; i < HEADS * DIM_MAX; i += THREADS) {
+        uint32_t head = i / DIM_MAX, d = i % DIM_MAX;
+        bool is_there = head < heads && d < a.head_dim;
+        s->q[head][d] = is_there ? lf_bf16_to_f32(a.q[at + (size_t)head * a.head_dim + d]) : 0.0f;
     }
 }
 
-__global__ static void attention_heads(struct lf_attention_args a) {
-    __shared__ struct stage s;
+template <int HEADS>
+__global__ static void __launch_bounds__(THREADS) attention_heads(struct lf_attention_args a) {
+    __shared__ struct stage<HEADS> s;
     uint32_t r = blockIdx.x, first = blockIdx.y * HEADS, warp = threadIdx.x / LF_WARP;
-    uint32_t heads = a.heads - first < HEADS ? a.heads - first : HEADS;
-    size_t at = ((size_t)r * a.heads + first) * a.head_dim;
+    uint32_t heads = a.heads - first < HEADS ? a.heads - first : HEADS, dim = a.head_dim;
+    size_t at = ((size_t)r * a.heads + first) * dim;
     struct key_list list = list_keys(a, r);
     struct softmax soft = {-1e30f, 0.0f};
-    for (uint32_t i = threadIdx.x; i < HEADS * DIM_MAX; i += THREADS)
-        s.value[i / DIM_MAX][i % DIM_MAX] = 0;
-    for (uint32_t i = threadIdx.x; i < HEADS * CHUNK; i += THREADS)
-        s.q[i / CHUNK][i % CHUNK] = 0;
+    float value[HEADS / 4][CHUNKS] = {};
+    load_queries(a, &s, at, heads);
     for (uint32_t t0 = 0; t0 < list.n; t0 += BLOCK) {
         uint32_t terms = list.n - t0 < BLOCK ? list.n - t0 : BLOCK;
         uint32_t windowed = list.window > t0 ? list.window - t0 : 0;
         if (threadIdx.x < terms)
             s.row[threadIdx.x] = packed_row(a, r, list, t0 + threadIdx.x);
         __syncthreads();
-        multiply(a, &s, a.q + at, heads, windowed, terms);
-        weigh_head(a, &s, &soft, terms);
+        multiply(&s, dim, windowed, terms);
+        if (warp < HEADS)
+            weigh_head(&s, &soft, terms, a.scale);
         __syncthreads();
-        add_values(a, &s, windowed, terms);
+        add_values(&s, dim, windowed, terms, value);
     }
     if (warp < heads && threadIdx.x % LF_WARP == 0)
         s.total[warp] = soft.denominator + lf_exp(a.sink[first + warp] - soft.m);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < heads * a.head_dim; i += THREADS) {
-        uint32_t head = i / a.head_dim;
-        a.o[at + i] = lf_bf16_settle(s.value[head][i % a.head_dim] / s.total[head]);
-    }
+    uint32_t d = threadIdx.x % CHUNK, head = threadIdx.x / CHUNK;
+#pragma unroll
+    for (uint32_t c = 0; c < CHUNKS; c++)
+#pragma unroll
+        for (uint32_t i = 0; i < HEADS / 4; i++)
+            if (c * CHUNK + d < dim && head + 4 * i < heads)
+                a.o[at + (size_t)(head + 4 * i) * dim + c * CHUNK + d] =
+                    lf_bf16_settle(value[i][c] / s.total[head + 4 * i]);
 }
 
 void lf_attention_cuda(struct lf_cuda *cuda, const struct lf_attention_args *args) {
@@ -210,6 +278,12 @@ void lf_attention_cuda(struct lf_cuda *cuda, const struct lf_attention_args *arg
     copy.ring = lf_cuda_table_of(cuda, args->ring, lanes);
     if (args->entries)
         copy.entries = lf_cuda_table_of(cuda, args->entries, lanes);
-    dim3 grid(args->rows, lf_blocks(args->heads, HEADS));
-    lf_cuda_launch(cuda, "attention", attention_heads, grid, THREADS, copy);
+    // Few rows share their heads out among more processors; the bits are the same.
+    uint32_t wide = lf_blocks(args->heads, WIDE_HEADS);
+    if ((uint64_t)args->rows * wide >= lf_cuda_info(cuda)->processors)
+        lf_cuda_launch(cuda, "attention", attention_heads<WIDE_HEADS>, dim3(args->rows, wide),
+                       THREADS, copy);
+    else
+        lf_cuda_launch(cuda, "attention", attention_heads<NARROW_HEADS>,
+                       dim3(args->rows, lf_blocks(args->heads, NARROW_HEADS)), THREADS, copy);
 }

@@ -51,8 +51,10 @@ __global__ static void engram_gate_streams(struct lf_engram_gate_args a) {
         uint32_t n = a.dim - first < STAGE ? a.dim - first : STAGE;
         fill_stage(a, &stage, first, n, x, key);
         __syncthreads();
-        for (uint32_t i = lane; threadIdx.x < SUMMING && i < n; i += 16)
-            partial = fmaf(left[i], right[i], partial);
+        if (threadIdx.x < SUMMING)
+#pragma unroll 8
+            for (uint32_t i = lane; i < n; i += 16)
+                partial = fmaf(left[i], right[i], partial);
         __syncthreads();
     }
     float total = lf_lanes_tree16(partial);

@@ -5,25 +5,95 @@
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-enum { GROUPS = 26, THREADS = 16 * GROUPS, OUTS_MAX = LF_STREAMS_MAX * (2 + LF_STREAMS_MAX) };
+// A block of dots: a row and two outputs; each thread brings SHARE elements of a stretch near.
+enum { OUTS = 2, DOT_THREADS = 256, SHARE = 8, STRETCH = DOT_THREADS * SHARE };
+enum { MIX_THREADS = LF_STREAMS_MAX * LF_STREAMS_MAX };
 
-// A lane's partial of output `out`, or past the outputs of x^2.
-__device__ static float partial_of(const struct lf_hc_mix_args &a, const uint16_t *x, size_t n,
-                                   uint32_t out, uint32_t outs) {
-    const float *fn = a.fn + out * n;
-    float partial = 0;
-    if (out < outs) {
-#pragma unroll 16
-        for (size_t k = threadIdx.x % 16; k < n; k += 16)
-            partial = fmaf(fn[k], lf_bf16_to_f32(x[k]), partial);
-    } else if (out == outs) {
-#pragma unroll 16
-        for (size_t k = threadIdx.x % 16; k < n; k += 16) {
-            float v = lf_bf16_to_f32(x[k]);
-            partial = fmaf(v, v, partial);
-        }
+struct stretch {
+    float fn[OUTS][STRETCH], x[STRETCH];
+};
+
+// A thread's elements of the stretch that begins at k0, on their way; zeros past the row.
+struct share {
+    float fn[OUTS][SHARE];
+    uint16_t x[SHARE];
+};
+
+__device__ static void fetch(const float *const fn[OUTS], const uint16_t *x, uint32_t k0,
+                             uint32_t n, struct share *share) {
+#pragma unroll
+    for (uint32_t i = 0; i < SHARE; i++) {
+        uint32_t k = k0 + i * DOT_THREADS + threadIdx.x;
+        share->x[i] = k < n ? x[k] : 0;
+#pragma unroll
+        for (uint32_t o = 0; o < OUTS; o++)
+            share->fn[o][i] = k < n ? fn[o][k] : 0.0f;
     }
+}
+
+__device__ static void place(const struct share *share, struct stretch *s) {
+#pragma unroll
+    for (uint32_t i = 0; i < SHARE; i++) {
+        uint32_t at = i * DOT_THREADS + threadIdx.x;
+        s->x[at] = lf_bf16_to_f32(share->x[i]);
+#pragma unroll
+        for (uint32_t o = 0; o < OUTS; o++)
+            s->fn[o][at] = share->fn[o][i];
+    }
+}
+
+// 16 threads a sum: both outputs' dots, then x^2 in the second warp's two halves alike.
+__device__ static float partial_of(const struct stretch *s, uint32_t n, float partial) {
+    const float *left = threadIdx.x < LF_WARP ? s->fn[threadIdx.x / 16] : s->x;
+#pragma unroll 8
+    for (uint32_t k = threadIdx.x % 16; k < n; k += 16)
+        partial = fmaf(left[k], s->x[k], partial);
     return partial;
+}
+
+// Output `out` of a row: pre and post are ready, comb still has its softmax before it.
+__device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, uint32_t out,
+                                    float dot, float rho) {
+    uint32_t s = a.streams;
+    float m = dot * rho * a.scale[out < s ? 0 : out < 2 * s ? 1 : 2] + a.base[out];
+    if (out < s)
+        a.pre[row * s + out] = lf_f32_settle(lf_sigmoid(m) + a.hc_eps);
+    else if (out < 2 * s)
+        a.post[row * s + (out - s)] = lf_f32_settle(2.0f * lf_sigmoid(m));
+    else
+        a.comb[row * s * s + (out - 2 * s)] = m;
+}
+
+__global__ static void hc_mix_dots(struct lf_hc_mix_args a) {
+    __shared__ struct stretch stretch;
+    __shared__ float dot[OUTS], square;
+    uint32_t outs = a.streams * (2 + a.streams), out = blockIdx.y * OUTS, t = threadIdx.x;
+    uint32_t n = a.streams * a.dim;
+    const uint16_t *x = a.x + (size_t)blockIdx.x * n;
+    const float *fn[OUTS];
+    float partial = 0;
+    struct share share;
+    for (uint32_t o = 0; o < OUTS; o++)
+        fn[o] = a.fn + (size_t)(out + o < outs ? out + o : outs - 1) * n;
+    fetch(fn, x, 0, n, &share);
+    for (uint32_t k = 0; k < n; k += STRETCH) {
+        place(&share, &stretch);
+        __syncthreads();
+        fetch(fn, x, k + STRETCH, n, &share);
+        if (t < 2 * LF_WARP)
+            partial = partial_of(&stretch, n - k < STRETCH ? n - k : STRETCH, partial);
+        __syncthreads();
+    }
+    float sum = lf_lanes_tree16(partial);
+    if (t < LF_WARP && t % 16 == 0)
+        dot[t / 16] = sum;
+    else if (t == LF_WARP)
+        square = sum;
+    __syncthreads();
+    if (t < OUTS && out + t < outs) {
+        float rho = 1.0f / sqrtf(square / (float)n + a.norm_eps);
+        store_output(a, blockIdx.x, out + t, dot[t], rho);
+    }
 }
 
 // Softmax of one row of comb, then eps on every element; a thread a row.
@@ -52,51 +122,30 @@ __device__ static void normalize(float *comb, uint32_t s, uint32_t step, float e
     __syncthreads();
 }
 
-// The softmax was the first pass by rows.
-__device__ static void sinkhorn(float *comb, uint32_t s, uint32_t iters, float eps) {
-    if (threadIdx.x < s)
-        softmax_row(comb + threadIdx.x * s, s, eps);
-    __syncthreads();
-    for (uint32_t iter = 0; iter < iters; iter++) {
-        if (iter >= 1)
-            normalize(comb, s, 1, eps);
-        normalize(comb, s, s, eps);
-    }
-}
-
-// A block a row; 16 threads an output and its 16 partials.
-__global__ static void hc_mix_rows(struct lf_hc_mix_args a) {
-    __shared__ float dot[OUTS_MAX + 1];
-    uint32_t s = a.streams, outs = s * (2 + s), t = threadIdx.x;
-    size_t n = (size_t)s * a.dim, row = blockIdx.x;
-    const uint16_t *x = a.x + row * n;
-    // Both groups of a warp stay in the loop, because the tree needs all lanes.
-    for (uint32_t pair = t / LF_WARP * 2; pair <= outs; pair += GROUPS) {
-        uint32_t out = pair + t % LF_WARP / 16;
-        float sum = lf_lanes_tree16(partial_of(a, x, n, out, outs));
-        if (t % 16 == 0 && out <= outs)
-            dot[out] = sum;
-    }
-    __syncthreads();
-    float m = 0;
-    if (t < outs) {
-        float rho = 1.0f / sqrtf(dot[outs] / (float)n + a.norm_eps);
-        m = dot[t] * rho * a.scale[t < s ? 0 : t < 2 * s ? 1 : 2] + a.base[t];
-    }
+// A block a row. The softmax is the first pass by rows.
+__global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
+    __shared__ float comb[MIX_THREADS];
+    uint32_t s = a.streams, t = threadIdx.x;
+    float *own = a.comb + (size_t)blockIdx.x * s * s + t;
+    if (t < s * s)
+        comb[t] = *own;
     __syncthreads();
     if (t < s)
-        a.pre[row * s + t] = lf_f32_settle(lf_sigmoid(m) + a.hc_eps);
-    else if (t < 2 * s)
-        a.post[row * s + (t - s)] = lf_f32_settle(2.0f * lf_sigmoid(m));
-    else if (t < outs)
-        dot[t - 2 * s] = m;
+        softmax_row(comb + t * s, s, a.hc_eps);
     __syncthreads();
-    sinkhorn(dot, s, a.sinkhorn_iters, a.hc_eps);
+    for (uint32_t iter = 0; iter < a.sinkhorn_iters; iter++) {
+        if (iter >= 1)
+            normalize(comb, s, 1, a.hc_eps);
+        normalize(comb, s, s, a.hc_eps);
+    }
     if (t < s * s)
-        a.comb[row * s * s + t] = lf_f32_settle(dot[t]);
+        *own = lf_f32_settle(comb[t]);
 }
 
 void lf_hc_mix_cuda(struct lf_cuda *cuda, const struct lf_hc_mix_args *args) {
     LF_ASSERT(args->streams <= LF_STREAMS_MAX);
-    lf_cuda_launch(cuda, "hc_mix", hc_mix_rows, dim3(args->rows), THREADS, *args);
+    dim3 grid(args->rows, lf_blocks(args->streams * (2 + args->streams), OUTS));
+    lf_cuda_launch(cuda, "hc_mix", hc_mix_dots, grid, DOT_THREADS, *args);
+    uint32_t threads = (args->streams * args->streams + LF_WARP - 1) / LF_WARP * LF_WARP;
+    lf_cuda_launch(cuda, "hc_mix", hc_mix_comb, dim3(args->rows), threads, *args);
 }

@@ -36,17 +36,6 @@ __device__ static void load_heads(const struct lf_index_score_args &a, uint32_t 
             lf_bf16_to_f32(a.head_weight[at + threadIdx.x]) * a.weight_scale;
 }
 
-__device__ static float tree16(const float a[16]) {
-    float b[8], c[4];
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        b[i] = a[i] + a[i + 8];
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        c[i] = b[i] + b[i + 4];
-    return (c[0] + c[2]) + (c[1] + c[3]);
-}
-
 // Dot products of one key and four heads, 16 partials each, through the ReLU.
 __device__ static void multiply(const struct lf_index_score_args &a, struct stage *stage) {
     uint32_t t = threadIdx.x % KEYS, h = threadIdx.x / KEYS * FOUR;
@@ -60,7 +49,7 @@ __device__ static void multiply(const struct lf_index_score_args &a, struct stag
                 partial[j][i] = fmaf(stage->q[h + j][d + i], key, partial[j][i]);
         }
     for (uint32_t j = 0; j < FOUR; j++) {
-        float z = tree16(partial[j]);
+        float z = lf_own_tree16(partial[j]);
         stage->product[h + j][t] = z < 0.0f ? 0.0f : z;
     }
 }

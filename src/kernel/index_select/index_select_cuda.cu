@@ -2,7 +2,8 @@
 
 #include "kernel/block.cuh"
 
-enum { THREADS = 512 };
+// OWN: neighbouring items of a thread, read together.
+enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN };
 
 // Items in ascending order with one key each: entries, blocks, or the entries of given blocks.
 struct source {
@@ -40,10 +41,15 @@ __device__ static uint32_t find_threshold(const struct source &s, uint32_t k, ui
     for (int digit = 0; digit < LF_DIGITS; digit++) {
         uint32_t shift = lf_digit_shift(digit), mask = lf_digit_mask(digit);
         lf_histogram_clear(&h);
-        for (uint32_t item = threadIdx.x; item < s.n; item += THREADS) {
-            uint32_t key = key_of(s, item);
-            if ((key & known) == prefix)
-                atomicAdd(&h.bin[key >> shift & mask], 1ull);
+        for (uint32_t first = threadIdx.x; first < s.n; first += TURN) {
+            uint32_t key[OWN];
+#pragma unroll
+            for (uint32_t i = 0; i < OWN; i++)
+                key[i] = first + i * THREADS < s.n ? key_of(s, first + i * THREADS) : 0;
+#pragma unroll
+            for (uint32_t i = 0; i < OWN; i++)
+                if (first + i * THREADS < s.n && (key[i] & known) == prefix)
+                    atomicAdd(&h.bin[key[i] >> shift & mask], 1ull);
         }
         lf_histogram_sum(&h);
         lf_histogram_find(&h, k);
@@ -54,23 +60,40 @@ __device__ static uint32_t find_threshold(const struct source &s, uint32_t k, ui
     return prefix;
 }
 
+// Chosen among items before some place: all of greater keys, and the first `ties` tied ones.
+__device__ static uint32_t chosen_before(uint32_t greater, uint32_t same, uint32_t ties) {
+    return greater + (same < ties ? same : ties);
+}
+
 // The k items of greatest key, ties to the lower item, ascending; k <= n. Returns k.
 __device__ static uint32_t select_best(const struct source &s, uint32_t k, uint32_t *out) {
-    uint32_t ties, found = 0, tied = 0;
+    uint32_t ties, greater = 0, same = 0, total;
     if (k == 0)
         return 0;
     uint32_t threshold = find_threshold(s, k, &ties);
-    for (uint32_t first = 0; first < s.n && found < k; first += THREADS) {
-        uint32_t item = first + threadIdx.x, total;
-        uint32_t key = item < s.n ? key_of(s, item) : 0;
-        bool same = item < s.n && key == threshold;
-        uint32_t rank = tied + lf_block_rank(same, &total);
-        tied += total;
-        bool chosen = item < s.n && (key > threshold || (same && rank < ties));
-        uint32_t place = found + lf_block_rank(chosen, &total);
-        found += total;
-        if (chosen)
-            out[place] = entry_of(s, item);
+    for (uint32_t first = 0; first < s.n && chosen_before(greater, same, ties) < k; first += TURN) {
+        uint32_t key[OWN], item = first + threadIdx.x * OWN, counts = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            key[i] = item + i < s.n ? key_of(s, item + i) : 0;
+        // Both counts in one number: neither passes 16 bits in a turn.
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            if (item + i < s.n)
+                counts += key[i] > threshold ? 1 : key[i] == threshold ? 0x10000 : 0;
+        uint32_t before = lf_block_sum_before(counts, &total);
+        uint32_t above = greater + (before & 0xFFFF), tied = same + (before >> 16);
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            if (item + i >= s.n || key[i] < threshold)
+                continue;
+            if (key[i] > threshold || tied < ties)
+                out[chosen_before(above, tied, ties)] = entry_of(s, item + i);
+            above += key[i] > threshold;
+            tied += key[i] == threshold;
+        }
+        greater += total & 0xFFFF;
+        same += total >> 16;
     }
     return k;
 }
@@ -112,7 +135,8 @@ __device__ static void choose(const struct lf_index_select_args &a, uint32_t row
         a.n_selected[row] = n;
 }
 
-__global__ static void index_select_rows(struct lf_index_select_args a) {
+__global__ static void __launch_bounds__(THREADS)
+index_select_rows(struct lf_index_select_args a) {
     if (a.mode == LF_CANDIDATES_PUBLISH)
         publish(a, blockIdx.x);
     choose(a, blockIdx.x);

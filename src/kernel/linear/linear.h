@@ -28,11 +28,12 @@
 #define LF_LINEAR_CUDA_CONTRACT                                                                    \
     "BF16, FP8 and MXFP4 on tensor cores: K in parts of 640, each a chain from zero of k16 steps " \
     "of bf16 products, the parts added ascending in float32 from the first on. A slab is four "    \
-    "chunks of 8 (BF16), 16 (FP8) or 32 (MXFP4) elements, and its step s takes elements 4s to "    \
-    "4s+3 of each chunk; zeros past the row's end. A step is one sum of 16 exact products and "    \
-    "the total, each cut toward zero at 2^-25 of the largest exponent among them, then cut to 24 " \
-    "bits. FP8 weights with scale bytes 0 to 2 are cut to multiples of 2^-133; all others are "    \
-    "exact in bf16. F16 and F32: the CPU's order and bits."
+    "chunks of 8 (BF16), 16 (FP8) or 32 (MXFP4) elements. Each eight elements of its chunks make " \
+    "two steps: 0 to 3 and 4 to 7, or for MXFP4 0, 1, 4, 5 and 2, 3, 6, 7; zeros past the row's "  \
+    "end. A step is one sum of 16 exact products and the total, each cut toward zero at 2^-25 of " \
+    "the largest exponent among them, then cut to 24 bits. FP8 weights with scale bytes 0 to 2 "   \
+    "are cut to multiples of 2^-133; all others are exact in bf16. F16 and F32: the CPU's order "  \
+    "and bits."
 
 // What a worker needs: lf_pool_open's scratch_bytes must not be less.
 enum { LF_LINEAR_SCRATCH_BYTES = 904 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };

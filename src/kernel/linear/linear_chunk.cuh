@@ -1,6 +1,7 @@
 // 16 bytes of a packed weight row as bf16 pairs: what one lane brings to the steps of a slab.
 #pragma once
 #include "format/matrix.h"
+#include "kernel/linear/mma.cuh"
 #include "kernel/packed_row.cuh"
 #include "kernel/settle.h"
 
@@ -11,14 +12,79 @@ struct lf_linear_work {
     const uint32_t *x_index;
     void *y;
     size_t x_stride, y_stride;
+    const uint32_t *group; // NULL, or whose rows the job has
     uint32_t out, in, rows;
-    uint32_t first_block; // of the launch
-    bool y_f32, whole;    // whole: x and bf16 weights can be read in vectors
+    bool y_f32, whole; // whole: x and bf16 weights can be read in vectors
 };
+
+// How many rows a job has, which the host does not know of a group.
+__device__ static inline uint32_t lf_work_rows(const struct lf_linear_work &w) {
+    return w.group ? w.group[1] - w.group[0] : w.rows;
+}
+
+// The job of a group's rows alone (linear_groups.h).
+__device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_linear_work &w) {
+    struct lf_linear_work own = w;
+    if (!w.group)
+        return own;
+    size_t first = w.group[0];
+    own.rows = w.group[1] - w.group[0];
+    if (own.x_index)
+        own.x_index += first;
+    else
+        own.x += first * own.x_stride;
+    own.y = (char *)own.y + first * own.y_stride * (own.y_f32 ? sizeof(float) : sizeof(uint16_t));
+    return own;
+}
 
 // Elements of a chunk; a slab is the chunks of four lanes.
 __host__ __device__ constexpr uint32_t lf_chunk_elements(enum lf_weight_format format) {
     return format == LF_WEIGHT_BF16 ? 8 : format == LF_WEIGHT_FP8 ? 16 : 32;
+}
+
+// As it is stored; scale: of 32 elements.
+struct lf_chunk {
+    uint32_t word[4];
+    uint32_t scale;
+};
+
+// bf16 number i of a row of `in`; zero past its end.
+__device__ static inline uint32_t lf_bf16_at(const uint16_t *row, uint32_t i, uint32_t in) {
+    return i < in ? row[i] : 0;
+}
+
+// Eight bf16 numbers from k on; zeros past the row's end. whole: the row is 16-byte aligned.
+__device__ static inline void lf_load_eight(const uint16_t *row, uint32_t k, uint32_t in,
+                                            bool whole, uint32_t word[4]) {
+    if (whole) {
+        uint4 all = {0, 0, 0, 0};
+        if (k < in)
+            all = *(const uint4 *)(row + k);
+        word[0] = all.x, word[1] = all.y, word[2] = all.z, word[3] = all.w;
+        return;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++)
+        word[i] = lf_bf16_at(row, k + 2 * i, in) | lf_bf16_at(row, k + 2 * i + 1, in) << 16;
+}
+
+// Output `out`, elements k on; codes of zero past the row's end.
+template <enum lf_weight_format format>
+__device__ static inline void lf_load_chunk(const struct lf_linear_work &w, uint32_t out,
+                                            uint32_t k, struct lf_chunk *chunk) {
+    if (format == LF_WEIGHT_BF16) {
+        lf_load_eight((const uint16_t *)w.data + (size_t)out * w.in, k, w.in, w.whole,
+                      chunk->word);
+        return;
+    }
+    size_t at = (size_t)out * w.in + k, scale_row = format == LF_WEIGHT_FP8 ? out / 32 : out;
+    uint4 all = {0, 0, 0, 0};
+    chunk->scale = 127;
+    if (k < w.in) {
+        all = *(const uint4 *)(w.data + (format == LF_WEIGHT_FP8 ? at : at / 2));
+        chunk->scale = w.scale[scale_row * (w.in / 32) + k / 32];
+    }
+    chunk->word[0] = all.x, chunk->word[1] = all.y, chunk->word[2] = all.z, chunk->word[3] = all.w;
 }
 
 // The upper halves of two float32: weights are exact in bf16, but for FP8 below 2^-133.
@@ -26,64 +92,87 @@ __device__ static inline uint32_t lf_pair_bf16(float low, float high) {
     return lf_f32_bits(low) >> 16 | (lf_f32_bits(high) & 0xFFFF0000u);
 }
 
-__device__ static inline uint4 lf_load_16(const void *bytes) {
-    return *(const uint4 *)bytes;
+// Whether a byte's low seven bits are all set: e4m3's NaN.
+__device__ static inline uint32_t lf_nan_bits(uint32_t word) {
+    return ((word & 0x7F7F7F7Fu) + 0x01010101u) & 0x80808080u;
 }
 
-__device__ static inline uint32_t lf_word_of(const uint4 &words, uint32_t i) {
-    return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+// Four codes as two pairs. Moved into bf16's places a code is value * 2^-120 (cuda-probe.md 6).
+__device__ static inline void lf_fp8_pairs(uint32_t word, uint32_t factor, uint32_t pair[2]) {
+    uint32_t low = __byte_perm(word, 0, 0x1404), high = __byte_perm(word, 0, 0x3424);
+    pair[0] = lf_mul_bf16x2((low >> 4 & 0x07F007F0u) | (low & 0x80008000u), factor);
+    pair[1] = lf_mul_bf16x2((high >> 4 & 0x07F007F0u) | (high & 0x80008000u), factor);
 }
 
-// bf16 number i of a row of `in`; zero past its end.
-__device__ static inline uint32_t lf_bf16_at(const uint16_t *row, uint32_t i, uint32_t in) {
-    return i < in ? row[i] : 0;
+// The same for any scale and NaN codes.
+__device__ static inline void lf_fp8_pairs_any(uint32_t word, float scale, uint32_t pair[2]) {
+    for (uint32_t i = 0; i < 2; i++)
+        pair[i] = lf_pair_bf16(lf_cache_e4m3((uint8_t)(word >> 16 * i)) * scale,
+                               lf_cache_e4m3((uint8_t)(word >> (16 * i + 8))) * scale);
 }
 
-// Output `out`, elements k on; zeros past the row's end.
+// Eight codes as pairs (0, 4), (1, 5), (2, 6), (3, 7); in bf16's places value * 2^-126.
+__device__ static inline void lf_mxfp4_pairs(uint32_t word, uint32_t factor, uint32_t pair[4]) {
+    const uint32_t size = 0x01C001C0u, sign = 0x80008000u;
+    pair[0] = lf_mul_bf16x2((word << 6 & size) | (word << 12 & sign), factor);
+    pair[1] = lf_mul_bf16x2((word << 2 & size) | (word << 8 & sign), factor);
+    pair[2] = lf_mul_bf16x2((word >> 2 & size) | (word << 4 & sign), factor);
+    pair[3] = lf_mul_bf16x2((word >> 6 & size) | (word & sign), factor);
+}
+
+// The same for any scale.
+__device__ static inline void lf_mxfp4_pairs_any(uint32_t word, float scale, uint32_t pair[4]) {
+    for (uint32_t i = 0; i < 4; i++)
+        pair[i] = lf_pair_bf16(lf_e2m1_value(word >> 4 * i) * scale,
+                               lf_e2m1_value(word >> (4 * i + 16)) * scale);
+}
+
+// A power of two in both halves, as bf16.
+__device__ static inline uint32_t lf_power_bf16x2(uint32_t biased_exponent) {
+    return biased_exponent << 7 | biased_exponent << 23;
+}
+
+// A chunk as pairs. One product is exact where the scale's factor is a bf16 number and no NaN is.
 template <enum lf_weight_format format>
-__device__ static inline void lf_load_chunk(const struct lf_linear_work &w, uint32_t out,
-                                            uint32_t k, uint32_t *pair) {
-    const uint32_t pairs = lf_chunk_elements(format) / 2;
-    size_t at = (size_t)out * w.in + k;
-    uint4 words = {0, 0, 0, 0};
-    float scale = 1;
+__device__ static inline void lf_decode_chunk(const struct lf_chunk &chunk, uint32_t *pair) {
+    uint32_t s = chunk.scale;
     if (format == LF_WEIGHT_BF16) {
-        const uint16_t *row = (const uint16_t *)w.data + (size_t)out * w.in;
-        if (w.whole && k < w.in)
-            words = lf_load_16(row + k);
 #pragma unroll
-        for (uint32_t i = 0; i < pairs; i++)
-            pair[i] = w.whole ? lf_word_of(words, i)
-                              : lf_bf16_at(row, k + 2 * i, w.in) |
-                                    lf_bf16_at(row, k + 2 * i + 1, w.in) << 16;
-        return;
-    }
-    if (k < w.in) {
-        words = lf_load_16(w.data + (format == LF_WEIGHT_FP8 ? at : at / 2));
-        size_t scale_row = format == LF_WEIGHT_FP8 ? out / 32 : out;
-        scale = lf_ue8m0_to_f32(w.scale[scale_row * (w.in / 32) + k / 32]);
-    }
+        for (uint32_t i = 0; i < 4; i++)
+            pair[i] = chunk.word[i];
+    } else if (format == LF_WEIGHT_FP8) {
+        uint32_t nan = lf_nan_bits(chunk.word[0]) | lf_nan_bits(chunk.word[1]) |
+                       lf_nan_bits(chunk.word[2]) | lf_nan_bits(chunk.word[3]);
+        bool is_plain = s >= 3 && s <= 134 && !nan;
+        uint32_t factor = lf_power_bf16x2(s + 120);
 #pragma unroll
-    for (uint32_t i = 0; i < pairs; i++) {
-        uint32_t word = lf_word_of(words, i / (pairs / 4)), low, high;
-        if (format == LF_WEIGHT_FP8) {
-            low = word >> 16 * (i % 2) & 255, high = word >> (16 * (i % 2) + 8) & 255;
-            pair[i] = lf_pair_bf16(lf_cache_e4m3((uint8_t)low) * scale,
-                                   lf_cache_e4m3((uint8_t)high) * scale);
-        } else {
-            low = word >> 8 * (i % 4), high = word >> (8 * (i % 4) + 4);
-            pair[i] = lf_pair_bf16(lf_e2m1_value(low) * scale, lf_e2m1_value(high) * scale);
-        }
+        for (uint32_t i = 0; i < 4; i++)
+            if (is_plain)
+                lf_fp8_pairs(chunk.word[i], factor, pair + 2 * i);
+            else
+                lf_fp8_pairs_any(chunk.word[i], lf_ue8m0_to_f32((uint8_t)s), pair + 2 * i);
+    } else {
+        uint32_t factor = lf_power_bf16x2(s + 126);
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            if (s <= 128)
+                lf_mxfp4_pairs(chunk.word[i], factor, pair + 4 * i);
+            else
+                lf_mxfp4_pairs_any(chunk.word[i], lf_ue8m0_to_f32((uint8_t)s), pair + 4 * i);
     }
 }
 
-// Four elements of a row of x from k on, as two pairs; zeros past its end.
-__device__ static inline uint2 lf_load_x(const struct lf_linear_work &w, uint32_t r, uint32_t k) {
-    const uint16_t *x = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride;
-    if (w.whole && k < w.in)
-        return *(const uint2 *)(x + k);
-    return make_uint2(lf_bf16_at(x, k, w.in) | lf_bf16_at(x, k + 1, w.in) << 16,
-                      lf_bf16_at(x, k + 2, w.in) | lf_bf16_at(x, k + 3, w.in) << 16);
+// Eight elements of x in the order of eight weights of a chunk.
+template <enum lf_weight_format format>
+__device__ static inline void lf_order_x(uint32_t word[4]) {
+    if (format != LF_WEIGHT_MXFP4)
+        return;
+    uint32_t pair[4] = {
+        __byte_perm(word[0], word[2], 0x5410), __byte_perm(word[0], word[2], 0x7632),
+        __byte_perm(word[1], word[3], 0x5410), __byte_perm(word[1], word[3], 0x7632)};
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++)
+        word[i] = pair[i];
 }
 
 // Nothing where a tile passes the job's rows or outputs.

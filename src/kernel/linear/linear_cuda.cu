@@ -1,88 +1,173 @@
 #include "kernel/linear/linear.h"
 
+#include "kernel/block.cuh"
 #include "kernel/linear/linear_chunk.cuh"
 #include "kernel/linear/linear_plain.cuh"
-#include "kernel/linear/mma.cuh"
 
-// A block: 16 outputs by up to 8 TILES rows; its warps take parts of K, and add them in order.
-enum { OUTS = 16, TILE_ROWS = 8, WARPS = 8, THREADS = WARPS * LF_WARP, JOBS = 192 };
+// A warp takes 16 outputs by 8 TILES rows by a part of K, a block all parts of its outputs.
+enum { OUTS = 16, TILE_ROWS = 8, WARPS = 8, THREADS = WARPS * LF_WARP };
+enum { JOBS = 1024, BLOCKS_A_PROCESSOR = 4 };
 
+// Jobs of one format; a launch takes those whose rows are its own: over rows_low, to rows_high.
 struct launch {
     const struct lf_linear_work *work;
-    uint32_t jobs;
+    uint32_t jobs, rows_low, rows_high;
 };
 
-// The last job that begins at or before the block.
-__device__ static const struct lf_linear_work *find_work(const struct launch &launch) {
-    uint32_t low = 0, high = launch.jobs;
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (launch.work[middle].first_block <= blockIdx.x)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &launch.work[low];
+// Warps that share the parts of one tile of outputs: a power of two.
+__host__ __device__ static uint32_t part_warps(uint32_t in) {
+    uint32_t parts = (in + LF_LINEAR_PART - 1) / LF_LINEAR_PART, warps = 1;
+    while (warps < parts && warps < WARPS)
+        warps *= 2;
+    return warps;
 }
 
-// One part of K: a chain of k16 steps from zero for 16 outputs and 8 TILES rows.
+// Eight elements of a chunk: two k16 steps for all rows. low, high: pairs of outputs 0-7 and 8-15.
+template <enum lf_weight_format format, int TILES>
+__device__ static void add_eight(const struct lf_linear_work &w, const uint16_t *const x[TILES],
+                                 uint32_t k, const uint32_t *low, const uint32_t *high,
+                                 float sum[TILES][4]) {
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) {
+        uint32_t b[4];
+        lf_load_eight(x[tile], k, w.in, w.whole, b);
+        lf_order_x<format>(b);
+#pragma unroll
+        for (uint32_t step = 0; step < 4; step += 2) {
+            uint32_t a[4] = {low[step], high[step], low[step + 1], high[step + 1]};
+            lf_mma_bf16(sum[tile], a, b + step);
+        }
+    }
+}
+
+// One part of K: a chain of k16 steps from zero. The next slab is on its way meanwhile.
 template <enum lf_weight_format format, int TILES>
 __device__ static void add_part(const struct lf_linear_work &w, uint32_t out, uint32_t row,
                                 uint32_t k0, float sum[TILES][4]) {
-    const uint32_t chunk = lf_chunk_elements(format), last = w.out - 1;
-    uint32_t lane = threadIdx.x % LF_WARP, group = lane / 4, own = lane % 4 * chunk;
+    const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
+    uint32_t last = w.out - 1, group = threadIdx.x % LF_WARP / 4, own = threadIdx.x % 4 * elements;
     uint32_t low_out = out + group < last ? out + group : last;
     uint32_t high_out = out + group + 8 < last ? out + group + 8 : last;
     uint32_t end = k0 + LF_LINEAR_PART < w.in ? k0 + LF_LINEAR_PART : w.in;
-    for (uint32_t slab = k0; slab < end; slab += 4 * chunk) {
-        uint32_t low[chunk / 2], high[chunk / 2];
-        lf_load_chunk<format>(w, low_out, slab + own, low);
-        lf_load_chunk<format>(w, high_out, slab + own, high);
+    const uint16_t *x[TILES];
 #pragma unroll
-        for (uint32_t step = 0; step < chunk / 4; step++) {
-            uint32_t a[4] = {low[2 * step], high[2 * step], low[2 * step + 1], high[2 * step + 1]};
+    for (int tile = 0; tile < TILES; tile++) {
+        uint32_t r = row + tile * TILE_ROWS + group;
+        r = r < w.rows ? r : w.rows - 1;
+        x[tile] = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride;
+    }
+    struct lf_chunk low, high;
+    lf_load_chunk<format>(w, low_out, k0 + own, &low);
+    lf_load_chunk<format>(w, high_out, k0 + own, &high);
+    for (uint32_t k = k0 + own; k - own < end; k += slab) {
+        struct lf_chunk next_low, next_high;
+        uint32_t low_pair[elements / 2], high_pair[elements / 2];
+        lf_load_chunk<format>(w, low_out, k + slab, &next_low);
+        lf_load_chunk<format>(w, high_out, k + slab, &next_high);
+        lf_decode_chunk<format>(low, low_pair);
+        lf_decode_chunk<format>(high, high_pair);
 #pragma unroll
-            for (int tile = 0; tile < TILES; tile++) {
-                uint32_t r = row + tile * TILE_ROWS + group;
-                uint2 x = lf_load_x(w, r < w.rows ? r : w.rows - 1, slab + own + 4 * step);
-                uint32_t b[2] = {x.x, x.y};
-                lf_mma_bf16(sum[tile], a, b);
-            }
-        }
+        for (uint32_t i = 0; i < elements; i += 8)
+            add_eight<format, TILES>(w, x, k + i, low_pair + i / 2, high_pair + i / 2, sum);
+        low = next_low;
+        high = next_high;
     }
 }
 
+// Sums of a block's tiles, [row][output], and what one tile carries from turn to turn.
+template <int TILES>
+struct sums {
+    float part[WARPS][OUTS * TILE_ROWS * TILES], carried[OUTS * TILE_ROWS * TILES];
+};
+
+// One tile of rows by the outputs that a block takes.
 template <enum lf_weight_format format, int TILES>
-__global__ static void linear_blocks(struct launch launch) {
-    const uint32_t numbers = OUTS * TILE_ROWS * TILES, own = (numbers + THREADS - 1) / THREADS;
-    __shared__ float part_sum[WARPS][numbers]; // [row][output]
-    const struct lf_linear_work w = *find_work(launch);
-    uint32_t row_blocks = (w.rows + TILE_ROWS * TILES - 1) / (TILE_ROWS * TILES);
-    uint32_t block = blockIdx.x - w.first_block, row = block % row_blocks * TILE_ROWS * TILES;
-    uint32_t out = block / row_blocks * OUTS, warp = threadIdx.x / LF_WARP;
-    uint32_t lane = threadIdx.x % LF_WARP;
-    uint32_t parts = (w.in + LF_LINEAR_PART - 1) / LF_LINEAR_PART;
-    float total[own];
-    for (uint32_t first = 0; first < parts; first += WARPS) {
+__device__ static void run_tile(const struct lf_linear_work &w, uint32_t tile,
+                                struct sums<TILES> *s) {
+    const uint32_t numbers = OUTS * TILE_ROWS * TILES;
+    uint32_t row_tiles = (w.rows + TILE_ROWS * TILES - 1) / (TILE_ROWS * TILES);
+    uint32_t row = tile % row_tiles * TILE_ROWS * TILES;
+    uint32_t warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
+    uint32_t parts = (w.in + LF_LINEAR_PART - 1) / LF_LINEAR_PART, warps = part_warps(w.in);
+    uint32_t out = (tile / row_tiles * (WARPS / warps) + warp / warps) * OUTS;
+    uint32_t first_warp = warp / warps * warps;
+    for (uint32_t first = 0; first < parts; first += warps) {
+        uint32_t part = first + warp % warps, n = parts - first < warps ? parts - first : warps;
         float sum[TILES][4] = {};
-        if (first + warp < parts)
-            add_part<format, TILES>(w, out, row, (first + warp) * LF_LINEAR_PART, sum);
+        if (part < parts && out < w.out)
+            add_part<format, TILES>(w, out, row, part * LF_LINEAR_PART, sum);
+#pragma unroll
         for (int i = 0; i < 4 * TILES; i++) {
             uint32_t r = i / 4 * TILE_ROWS + lane % 4 * 2 + i % 2, o = lane / 4 + i % 4 / 2 * 8;
-            part_sum[warp][r * OUTS + o] = sum[i / 4][i % 4];
+            s->part[warp][r * OUTS + o] = sum[i / 4][i % 4];
         }
         __syncthreads();
-        for (uint32_t i = 0; i < own; i++) {
-            uint32_t at = i * THREADS + threadIdx.x;
-            for (uint32_t p = 0; at < numbers && p < WARPS && first + p < parts; p++)
-                total[i] = first + p ? total[i] + part_sum[p][at] : part_sum[p][at];
+        // More than one turn only where all warps share one tile: then one tile is carried.
+        for (uint32_t at = threadIdx.x - first_warp * LF_WARP; at < numbers;
+             at += warps * LF_WARP) {
+            float total = s->part[first_warp][at];
+            total = first ? s->carried[at] + total : total;
+            for (uint32_t p = 1; p < n; p++)
+                total = total + s->part[first_warp + p][at];
+            if (first + warps >= parts)
+                lf_store_sum(w, row + at / OUTS, out + at % OUTS, total);
+            else
+                s->carried[at] = total;
         }
         __syncthreads();
     }
-    for (uint32_t i = 0; i < own; i++) {
-        uint32_t at = i * THREADS + threadIdx.x;
-        if (at < numbers)
-            lf_store_sum(w, row + at / OUTS, out + at % OUTS, total[i]);
+}
+
+// Tiles of a job in this launch.
+template <int TILES>
+__device__ static uint32_t job_tiles(const struct launch &launch, uint32_t j) {
+    const struct lf_linear_work &w = launch.work[j];
+    uint32_t rows = lf_work_rows(w), outs = OUTS * WARPS / part_warps(w.in);
+    if (rows <= launch.rows_low || rows > launch.rows_high)
+        return 0;
+    return (rows + TILE_ROWS * TILES - 1) / (TILE_ROWS * TILES) * ((w.out + outs - 1) / outs);
+}
+
+// end[j]: tiles of jobs 0 .. j. Returns all.
+template <int TILES>
+__device__ static uint32_t count_tiles(const struct launch &launch, uint32_t end[JOBS]) {
+    uint32_t all = 0, total;
+    for (uint32_t first = 0; first < launch.jobs; first += THREADS) {
+        uint32_t j = first + threadIdx.x;
+        uint32_t tiles = j < launch.jobs ? job_tiles<TILES>(launch, j) : 0;
+        uint32_t before = lf_block_sum_before(tiles, &total);
+        if (j < launch.jobs)
+            end[j] = all + before + tiles;
+        all += total;
+    }
+    __syncthreads();
+    return all;
+}
+
+// The first job that ends past the tile.
+__device__ static uint32_t find_job(const uint32_t end[JOBS], uint32_t jobs, uint32_t tile) {
+    uint32_t low = 0, high = jobs - 1;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (end[middle] > tile)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+// Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
+template <enum lf_weight_format format, int TILES>
+__global__ static void __launch_bounds__(THREADS, TILES == 8 ? 2 : 3)
+linear_tiles(struct launch launch) {
+    __shared__ struct sums<TILES> sums;
+    __shared__ uint32_t end[JOBS];
+    uint32_t tiles = count_tiles<TILES>(launch, end);
+    for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        uint32_t j = find_job(end, launch.jobs, tile);
+        run_tile<format, TILES>(lf_work_of_group(launch.work[j]), tile - (j ? end[j - 1] : 0),
+                                &sums);
     }
 }
 
@@ -92,57 +177,83 @@ static bool is_aligned(const void *p, size_t bytes) {
 
 static struct lf_linear_work work_of(const struct lf_linear_job *job) {
     const struct lf_matrix *m = job->w;
-    bool whole = m->in % 8 == 0 && job->x_stride % 4 == 0 && is_aligned(job->x, 8) &&
+    bool whole = m->in % 8 == 0 && job->x_stride % 8 == 0 && is_aligned(job->x, 16) &&
                  is_aligned(m->data, 16);
     LF_ASSERT(m->in > 0 && (!lf_matrix_quantizes_input(m) ||
                             (m->in % 32 == 0 && is_aligned(m->data, 16))));
-    return {m->data,       m->scale, job->x, job->x_index, job->y, job->x_stride,
-            job->y_stride, m->out,   m->in,  job->rows,    0,      job->y_f32 != 0, whole};
+    return {m->data, m->scale, job->x, job->x_index, job->y, job->x_stride, job->y_stride,
+            job->group, m->out, m->in, job->rows, job->y_f32 != 0, whole};
 }
 
+// Jobs of one format as a table.
+struct listed {
+    const struct lf_linear_work *work; // on the device
+    uint32_t n, rows_most;
+    bool has_groups;
+};
+
+template <enum lf_weight_format format, int TILES>
+static void launch_tiles(struct lf_cuda *cuda, const struct listed *jobs, uint32_t rows_low,
+                         uint32_t rows_high) {
+    struct launch launch = {jobs->work, jobs->n, rows_low, rows_high};
+    uint32_t blocks = lf_cuda_info(cuda)->processors * BLOCKS_A_PROCESSOR;
+    if (jobs->has_groups || jobs->rows_most > rows_low)
+        lf_cuda_launch(cuda, "linear", linear_tiles<format, TILES>, dim3(blocks), THREADS, launch);
+}
+
+// Tiles suit the rows of each job; no bit depends on them.
 template <enum lf_weight_format format>
-static void launch_jobs(struct lf_cuda *cuda, struct lf_linear_work *work, uint32_t jobs) {
-    uint32_t blocks = 0, most = 0;
-    for (uint32_t j = 0; j < jobs; j++)
-        most = work[j].rows > most ? work[j].rows : most;
-    uint32_t rows = most <= TILE_ROWS ? TILE_ROWS : 4 * TILE_ROWS;
-    for (uint32_t j = 0; j < jobs; j++) {
-        work[j].first_block = blocks;
-        blocks += lf_blocks(work[j].rows, rows) * lf_blocks(work[j].out, OUTS);
-    }
-    struct launch launch = {lf_cuda_table_of(cuda, work, jobs), jobs};
-    lf_cuda_launch(cuda, "linear",
-                   rows == TILE_ROWS ? linear_blocks<format, 1> : linear_blocks<format, 4>,
-                   dim3(blocks), THREADS, launch);
+static void launch_jobs(struct lf_cuda *cuda, const struct listed *jobs) {
+    launch_tiles<format, 1>(cuda, jobs, 0, TILE_ROWS);
+    launch_tiles<format, 2>(cuda, jobs, TILE_ROWS, 2 * TILE_ROWS);
+    launch_tiles<format, 8>(cuda, jobs, 2 * TILE_ROWS, UINT32_MAX);
 }
 
-// The launch's jobs of one format, some at a time.
+// The next jobs of the format from *j on, as many as a launch takes.
+static struct listed list_jobs(struct lf_cuda *cuda, const struct lf_linear_args *args,
+                               enum lf_weight_format format, uint32_t *j) {
+    struct listed jobs = {};
+    const void *at = NULL;
+    uint32_t most = args->n_jobs - *j < JOBS ? args->n_jobs - *j : JOBS;
+    struct lf_linear_work *work =
+        (struct lf_linear_work *)lf_cuda_table_room(cuda, most * sizeof *work, &at);
+    jobs.work = (const struct lf_linear_work *)at;
+    for (; work && *j < args->n_jobs && jobs.n < most; ++*j) {
+        const struct lf_linear_job *job = &args->job[*j];
+        if (job->w->format != format || (!job->rows && !job->group))
+            continue;
+        work[jobs.n++] = work_of(job);
+        jobs.has_groups |= job->group != NULL;
+        if (!job->group && job->rows > jobs.rows_most)
+            jobs.rows_most = job->rows;
+    }
+    return jobs;
+}
+
 template <enum lf_weight_format format>
 static void launch_format(struct lf_cuda *cuda, const struct lf_linear_args *args) {
-    struct lf_linear_work work[JOBS];
-    uint32_t n = 0;
-    for (uint32_t j = 0; j < args->n_jobs; j++) {
-        const struct lf_linear_job *job = &args->job[j];
-        if (job->w->format != format || !job->rows)
-            continue;
-        work[n++] = work_of(job);
-        if (n == JOBS) {
-            launch_jobs<format>(cuda, work, n);
-            n = 0;
-        }
+    for (uint32_t j = 0; j < args->n_jobs;) {
+        struct listed jobs = list_jobs(cuda, args, format, &j);
+        if (!jobs.n)
+            return;
+        launch_jobs<format>(cuda, &jobs);
     }
-    if (n)
-        launch_jobs<format>(cuda, work, n);
 }
 
 void lf_linear_cuda(struct lf_cuda *cuda, const struct lf_linear_args *args) {
-    launch_format<LF_WEIGHT_BF16>(cuda, args);
-    launch_format<LF_WEIGHT_FP8>(cuda, args);
-    launch_format<LF_WEIGHT_MXFP4>(cuda, args);
+    bool has[LF_WEIGHT_FORMATS] = {};
+    for (uint32_t j = 0; j < args->n_jobs; j++)
+        has[args->job[j].w->format] = true;
+    if (has[LF_WEIGHT_BF16])
+        launch_format<LF_WEIGHT_BF16>(cuda, args);
+    if (has[LF_WEIGHT_FP8])
+        launch_format<LF_WEIGHT_FP8>(cuda, args);
+    if (has[LF_WEIGHT_MXFP4])
+        launch_format<LF_WEIGHT_MXFP4>(cuda, args);
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_linear_job *job = &args->job[j];
         bool is_plain = job->w->format == LF_WEIGHT_F16 || job->w->format == LF_WEIGHT_F32;
-        if (is_plain && job->rows)
+        if (is_plain && (job->rows || job->group))
             launch_plain(cuda, work_of(job), job->w->format);
     }
 }

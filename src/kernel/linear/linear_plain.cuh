@@ -3,7 +3,7 @@
 #include "kernel/linear/linear_chunk.cuh"
 #include "kernel/settle.h"
 
-enum { PLAIN_OUTS = 16, PLAIN_THREADS = 16 * PLAIN_OUTS };
+enum { PLAIN_OUTS = 16, PLAIN_THREADS = 16 * PLAIN_OUTS, PLAIN_GROUP_ROWS = 64 };
 
 struct plain {
     struct lf_linear_work work;
@@ -20,13 +20,9 @@ __device__ static inline float f16_value(uint16_t x) {
 }
 
 // 16 lanes an output: lane i takes words i, i+16 ... of the weight row, padded with zeros.
-__global__ static void linear_plain_outputs(struct plain p) {
-    const struct lf_linear_work &w = p.work;
-    uint32_t lane = threadIdx.x % 16, o = blockIdx.y * PLAIN_OUTS + threadIdx.x / 16;
-    uint32_t e = p.word_elements;
-    uint32_t words = (w.in + e - 1) / e, r = blockIdx.x;
-    const uint16_t *x = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride;
-    size_t first = (size_t)(o < w.out ? o : w.out - 1) * w.in;
+__device__ static inline float plain_partial(const struct lf_linear_work &w, const uint16_t *x,
+                                             size_t first, uint32_t e) {
+    uint32_t lane = threadIdx.x % 16, words = (w.in + e - 1) / e;
     float sum = 0;
     for (uint32_t word = lane; word - lane < words; word += 16)
         for (uint32_t k = word * e; k < (word + 1) * e; k++) {
@@ -38,14 +34,25 @@ __global__ static void linear_plain_outputs(struct plain p) {
             }
             sum = fmaf(weight, value, sum);
         }
-    sum = lf_lanes_tree16(sum);
-    if (lane == 0)
-        lf_store_sum(w, r, o, sum);
+    return sum;
+}
+
+// Blocks share out the rows, because the host may not know how many there are.
+__global__ static void linear_plain_outputs(struct plain p) {
+    const struct lf_linear_work w = lf_work_of_group(p.work);
+    uint32_t o = blockIdx.y * PLAIN_OUTS + threadIdx.x / 16;
+    size_t first = (size_t)(o < w.out ? o : w.out - 1) * w.in;
+    for (uint32_t r = blockIdx.x; r < w.rows; r += gridDim.x) {
+        const uint16_t *x = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride;
+        float sum = lf_lanes_tree16(plain_partial(w, x, first, p.word_elements));
+        if (threadIdx.x % 16 == 0)
+            lf_store_sum(w, r, o, sum);
+    }
 }
 
 static inline void launch_plain(struct lf_cuda *cuda, const struct lf_linear_work &work,
                                 enum lf_weight_format format) {
     struct plain p = {work, format == LF_WEIGHT_F16 ? 2u : 1u};
-    dim3 grid(work.rows, lf_blocks(work.out, PLAIN_OUTS));
+    dim3 grid(work.group ? PLAIN_GROUP_ROWS : work.rows, lf_blocks(work.out, PLAIN_OUTS));
     lf_cuda_launch(cuda, "linear", linear_plain_outputs, grid, PLAIN_THREADS, p);
 }

@@ -1,5 +1,6 @@
-// One k16 step of the tensor cores: 16 outputs by 8 rows, bf16 in, float32 sums.
+// Tensor cores: one k16 step of 16 outputs by 8 rows, bf16 in, float32 sums; and bf16 products.
 #pragma once
+#include <cuda_runtime.h>
 #include <stdint.h>
 
 // d += a . b. Lane l has outputs l/4 and l/4+8 of a, row l/4 of b, rows 2(l%4) and +1 of d.
@@ -8,4 +9,11 @@ __device__ static inline void lf_mma_bf16(float d[4], const uint32_t a[4], const
                  "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Two bf16 products, subnormal numbers kept.
+__device__ static inline uint32_t lf_mul_bf16x2(uint32_t a, uint32_t b) {
+    uint32_t product;
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+    return product;
 }

@@ -3,12 +3,14 @@
 #include "kernel/block.cuh"
 #include "kernel/math.h"
 
-enum { THREADS = 512, STAGE = 2048 };
+// OWN: logits of a thread that are read together.
+enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN, STAGE = 2048 };
 
 // The candidate of the greatest logit; 0 where the row has no distribution.
 __device__ static unsigned long long find_greatest(const float *logits, uint32_t vocab) {
     unsigned long long best = 0;
     int bad = 0;
+#pragma unroll 4
     for (uint32_t id = threadIdx.x; id < vocab; id += THREADS) {
         bad |= !(logits[id] < INFINITY);
         unsigned long long candidate = lf_candidate(lf_order_key(logits[id]), id);
@@ -22,10 +24,17 @@ __device__ static unsigned long long find_greatest(const float *logits, uint32_t
 __device__ static unsigned long long find_next(const float *logits, uint32_t vocab,
                                                unsigned long long last) {
     unsigned long long best = 0;
-    for (uint32_t id = threadIdx.x; id < vocab; id += THREADS) {
-        unsigned long long candidate = lf_candidate(lf_order_key(logits[id]), id);
-        if (logits[id] > -INFINITY && candidate < last && candidate > best)
-            best = candidate;
+    for (uint32_t id = threadIdx.x; id < vocab; id += TURN) {
+        float logit[OWN];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            logit[i] = id + i * THREADS < vocab ? logits[id + i * THREADS] : -INFINITY;
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            unsigned long long candidate = lf_candidate(lf_order_key(logit[i]), id + i * THREADS);
+            if (logit[i] > -INFINITY && candidate < last && candidate > best)
+                best = candidate;
+        }
     }
     return lf_block_max(best);
 }
@@ -39,8 +48,10 @@ __device__ static double sum_exp(const float *logits, uint32_t vocab, double mos
         for (uint32_t i = threadIdx.x; i < n; i += THREADS)
             term[i] = lf_exp64((double)logits[first + i] - most);
         __syncthreads();
-        for (uint32_t i = threadIdx.x % 16; threadIdx.x < LF_WARP && i < n; i += 16)
-            partial += term[i];
+        if (threadIdx.x < LF_WARP)
+#pragma unroll 8
+            for (uint32_t i = threadIdx.x % 16; i < n; i += 16)
+                partial += term[i];
         __syncthreads();
     }
     if (threadIdx.x < LF_WARP)
@@ -52,7 +63,7 @@ __device__ static double sum_exp(const float *logits, uint32_t vocab, double mos
     return sum;
 }
 
-__global__ static void logprobs_rows(struct lf_logprobs_args a) {
+__global__ static void __launch_bounds__(THREADS) logprobs_rows(struct lf_logprobs_args a) {
     const float *logits = a.logits + blockIdx.x * a.logits_stride;
     struct lf_logprob_row *row = &a.row[blockIdx.x];
     for (uint32_t i = threadIdx.x; i < LF_LOGPROBS_MAX; i += THREADS) {

@@ -17,10 +17,12 @@ __global__ static void rms_norm_rows(struct lf_rms_norm_args a) {
         for (uint32_t i = threadIdx.x; i < n; i += THREADS)
             stage[i] = x[first + i];
         __syncthreads();
-        for (uint32_t i = threadIdx.x % 16; threadIdx.x < LF_WARP && i < n; i += 16) {
-            float v = lf_bf16_to_f32(stage[i]);
-            partial = fmaf(v, v, partial);
-        }
+        if (threadIdx.x < LF_WARP)
+#pragma unroll 8
+            for (uint32_t i = threadIdx.x % 16; i < n; i += 16) {
+                float v = lf_bf16_to_f32(stage[i]);
+                partial = fmaf(v, v, partial);
+            }
         __syncthreads();
     }
     if (threadIdx.x < LF_WARP) {

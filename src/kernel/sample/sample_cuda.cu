@@ -4,7 +4,8 @@
 #include "kernel/math.h"
 #include "kernel/sample/noise.h"
 
-enum { THREADS = 512 };
+// OWN: logits of a thread that are read together.
+enum { THREADS = 1024, OWN = 4, TURN = THREADS * OWN };
 
 // A row's rule, with its mask in device memory.
 struct rule {
@@ -39,6 +40,13 @@ __device__ static float logit_at(const struct draw &d, uint32_t id) {
     return allowed ? d.logits[id] : -INFINITY;
 }
 
+// Logits id, id + THREADS ... of a thread; minus infinity past the vocabulary too.
+__device__ static void load_own(const struct draw &d, uint32_t id, float logit[OWN]) {
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++)
+        logit[i] = id + i * THREADS < d.vocab ? logit_at(d, id + i * THREADS) : -INFINITY;
+}
+
 __device__ static bool is_kept(const struct draw &d, uint32_t key, uint32_t id) {
     return key > d.edge_key || (key == d.edge_key && id <= d.edge_id);
 }
@@ -63,11 +71,17 @@ __device__ static uint64_t nucleus_need(uint64_t total, double top_p) {
 __device__ static bool find_first(struct draw *d) {
     unsigned long long best = 0;
     int bad = 0;
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += THREADS) {
+#pragma unroll 4
+    for (uint32_t id = threadIdx.x; id < d->vocab; id += THREADS)
         bad |= !(d->logits[id] < INFINITY);
-        float logit = logit_at(*d, id);
-        unsigned long long candidate = lf_candidate(lf_order_key(logit), id);
-        best = logit > -INFINITY && candidate > best ? candidate : best;
+    for (uint32_t id = threadIdx.x; id < d->vocab; id += TURN) {
+        float logit[OWN];
+        load_own(*d, id, logit);
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            unsigned long long candidate = lf_candidate(lf_order_key(logit[i]), id + i * THREADS);
+            best = logit[i] > -INFINITY && candidate > best ? candidate : best;
+        }
     }
     best = lf_block_max(best);
     d->first = lf_candidate_id(best);
@@ -77,27 +91,43 @@ __device__ static bool find_first(struct draw *d) {
 __device__ static void fill_bins(const struct draw &d, bool by_mass, uint32_t prefix,
                                  uint32_t known, int digit, struct lf_histogram *h) {
     lf_histogram_clear(h);
-    for (uint32_t id = threadIdx.x; id < d.vocab; id += THREADS) {
-        float logit = logit_at(d, id);
-        uint32_t key = lf_order_key(logit);
-        if ((key & known) == prefix && is_kept(d, key, id))
-            atomicAdd(&h->bin[key >> lf_digit_shift(digit) & lf_digit_mask(digit)],
-                      (unsigned long long)(by_mass ? mass_of(d, logit) : 1));
+    for (uint32_t id = threadIdx.x; id < d.vocab; id += TURN) {
+        float logit[OWN];
+        load_own(d, id, logit);
+        for (uint32_t i = 0; i < OWN; i++) {
+            uint32_t key = lf_order_key(logit[i]);
+            if ((key & known) == prefix && is_kept(d, key, id + i * THREADS))
+                atomicAdd(&h->bin[key >> lf_digit_shift(digit) & lf_digit_mask(digit)],
+                          (unsigned long long)(by_mass ? mass_of(d, logit[i]) : 1));
+        }
     }
     lf_histogram_sum(h);
 }
 
-// The id of the count-th candidate, by ascending id, that has the key.
-__device__ static uint32_t find_tied(const struct draw &d, uint32_t tied, uint64_t count) {
+// The id of the count-th candidate, by ascending id, that has the key; bins are ranges of ids.
+__device__ static uint32_t find_tied(const struct draw &d, uint32_t tied, uint64_t count,
+                                     struct lf_histogram *h) {
     __shared__ uint32_t found;
-    uint64_t before = 0;
-    for (uint32_t first = 0; before < count && first < d.vocab; first += THREADS) {
-        uint32_t id = first + threadIdx.x, total;
-        bool same = id < d.vocab && lf_order_key(logit_at(d, id)) == tied;
-        uint32_t rank = lf_block_rank(same, &total);
-        if (same && before + rank + 1 == count)
-            found = id;
-        before += total;
+    uint32_t width = (d.vocab + LF_BINS - 1) / LF_BINS;
+    lf_histogram_clear(h);
+    for (uint32_t id = threadIdx.x; id < d.vocab; id += TURN) {
+        float logit[OWN];
+        load_own(d, id, logit);
+        for (uint32_t i = 0; i < OWN; i++)
+            if (lf_order_key(logit[i]) == tied)
+                atomicAdd(&h->bin[LF_BINS - 1 - (id + i * THREADS) / width], 1ull);
+    }
+    if (threadIdx.x == 0)
+        h->before = 0;
+    lf_histogram_sum(h);
+    lf_histogram_find(h, count);
+    uint32_t first = (LF_BINS - 1 - h->place) * width;
+    for (uint32_t i = threadIdx.x; i < width && first + i < d.vocab; i += THREADS) {
+        uint64_t rank = h->before;
+        for (uint32_t j = 0; j <= i; j++)
+            rank += lf_order_key(logit_at(d, first + j)) == tied;
+        if (rank == count && lf_order_key(logit_at(d, first + i)) == tied)
+            found = first + i;
     }
     __syncthreads();
     return found;
@@ -124,7 +154,8 @@ __device__ static void move_edge(struct draw *d, bool by_mass) {
     }
     uint64_t each = by_mass ? mass_of(*d, logit_of_key(prefix)) : 1;
     uint64_t count = (need - h.before + each - 1) / each;
-    d->edge_id = find_tied(*d, prefix, count);
+    __syncthreads();
+    d->edge_id = find_tied(*d, prefix, count, &h);
     d->edge_key = prefix;
 }
 
@@ -143,37 +174,48 @@ __device__ static unsigned long long order_score(double score) {
     return bits >> 63 ? ~bits : bits | (unsigned long long)1 << 63;
 }
 
-// S-10. Every thread starts from the first candidate; what cannot win costs no logarithm.
+struct leader {
+    double score;
+    unsigned long long candidate;
+};
+
+// One that passed the edge; false where min_p leaves it out. What cannot win costs no logarithm.
+__device__ static bool enter(const struct draw &d, float logit, uint32_t id, double x_least,
+                             struct leader *best) {
+    double x = (double)logit / d.rule.sampling.temperature;
+    if (!(x >= x_least))
+        return false;
+    if (!(x + LF_NOISE_GUMBEL_MAX >= best->score))
+        return true;
+    uint64_t noise = noise_of(d, id);
+    if (!(x + lf_noise_gumbel_bound(noise) >= best->score))
+        return true;
+    double score = x + lf_noise_gumbel(noise);
+    unsigned long long candidate = lf_candidate(lf_order_key(logit), id);
+    if (score > best->score || (score == best->score && candidate > best->candidate))
+        *best = {score, candidate};
+    return true;
+}
+
+// S-10. Every thread starts from the first candidate.
 __device__ static uint32_t run_race(const struct draw &d, uint32_t *kept) {
     const struct lf_sampling &rule = d.rule.sampling;
     double x_least = rule.min_p > 0 ? d.x_first + lf_log64(rule.min_p) : -(double)INFINITY;
-    double best_score = d.x_first + lf_noise_gumbel(noise_of(d, d.first));
-    unsigned long long best = lf_candidate(lf_order_key(d.logits[d.first]), d.first);
+    struct leader best = {d.x_first + lf_noise_gumbel(noise_of(d, d.first)),
+                          lf_candidate(lf_order_key(d.logits[d.first]), d.first)};
     *kept = 0;
-    for (uint32_t id = threadIdx.x; id < d.vocab; id += THREADS) {
-        float logit = logit_at(d, id);
-        double x = (double)logit / rule.temperature;
-        uint32_t key = lf_order_key(logit);
-        if (!is_kept(d, key, id) || !(x >= x_least))
-            continue;
-        ++*kept;
-        if (!(x + LF_NOISE_GUMBEL_MAX >= best_score))
-            continue;
-        uint64_t noise = noise_of(d, id);
-        if (!(x + lf_noise_gumbel_bound(noise) >= best_score))
-            continue;
-        double score = x + lf_noise_gumbel(noise);
-        unsigned long long candidate = lf_candidate(key, id);
-        if (score > best_score || (score == best_score && candidate > best)) {
-            best_score = score;
-            best = candidate;
-        }
+    for (uint32_t id = threadIdx.x; id < d.vocab; id += TURN) {
+        float logit[OWN];
+        load_own(d, id, logit);
+        for (uint32_t i = 0; i < OWN; i++)
+            if (is_kept(d, lf_order_key(logit[i]), id + i * THREADS))
+                *kept += enter(d, logit[i], id + i * THREADS, x_least, &best);
     }
-    unsigned long long greatest = lf_block_max(order_score(best_score));
-    return lf_candidate_id(lf_block_max(order_score(best_score) == greatest ? best : 0));
+    unsigned long long greatest = lf_block_max(order_score(best.score));
+    return lf_candidate_id(lf_block_max(order_score(best.score) == greatest ? best.candidate : 0));
 }
 
-__global__ static void sample_rows(struct draws draws) {
+__global__ static void __launch_bounds__(THREADS) sample_rows(struct draws draws) {
     __shared__ uint32_t kept_all;
     const struct lf_sample_args &a = draws.args;
     struct draw d = {a.logits + blockIdx.x * a.logits_stride, draws.rule[blockIdx.x], a.vocab};

@@ -8,6 +8,7 @@
 #define __device__
 #define __host__
 #define __shared__ static
+#define __launch_bounds__(...)
 
 struct dim3 {
     unsigned x, y, z;
@@ -112,6 +113,11 @@ static T __shfl_xor_sync(unsigned, T value, int other) {
 }
 
 template <typename T>
+static T __shfl_up_sync(unsigned, T value, unsigned step) {
+    return host_shuffle(value, host_lane() < step ? host_lane() : host_lane() - step);
+}
+
+template <typename T>
 static T __shfl_sync(unsigned, T value, unsigned from) {
     return host_shuffle(value, from);
 }
@@ -125,6 +131,15 @@ void host_unshare();
 
 unsigned __ballot_sync(unsigned mask, int flag);
 unsigned __reduce_max_sync(unsigned mask, unsigned value);
+
+// Bytes of b and a, a's the lower four, as the selector's digits say.
+static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    uint64_t both = (uint64_t)b << 32 | a;
+    unsigned out = 0;
+    for (unsigned i = 0; i < 4; i++)
+        out |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+    return out;
+}
 
 static inline int __popc(unsigned x) {
     return __builtin_popcount(x);

@@ -1,5 +1,7 @@
 // The tensor core's step played by the host (cuda/mma_step.h), lane for lane.
 #pragma once
+#include <cuda_runtime.h>
+#include "base/number.h"
 #include "cuda/mma_step.h"
 
 // The 16 numbers of a row that four lanes hold in their words `low` and `high`.
@@ -23,4 +25,12 @@ static inline void lf_mma_bf16(float d[4], const uint32_t a[4], const uint32_t b
         d[2 + j] = mma_step(high, column, d[2 + j]);
     }
     host_unshare();
+}
+
+static inline uint32_t host_product(uint32_t a, uint32_t b) {
+    return lf_bf16_from_f32(lf_bf16_to_f32((uint16_t)a) * lf_bf16_to_f32((uint16_t)b));
+}
+
+static inline uint32_t lf_mul_bf16x2(uint32_t a, uint32_t b) {
+    return host_product(a, b) | host_product(a >> 16, b >> 16) << 16;
 }

@@ -1,0 +1,58 @@
+#include "kernel/row_gather/row_gather.h"
+
+#include "kernel/launch.cuh"
+
+// OWN: rows that a thread reads before it writes them.
+enum { THREADS = 128, OWN = 8, VECTOR = sizeof(uint4) };
+
+struct launch {
+    const struct lf_row_gather_job *job;
+};
+
+static __host__ __device__ bool is_wide(const struct lf_row_gather_job &job) {
+    return (((uintptr_t)job.x | (uintptr_t)job.y | job.x_pitch | job.y_pitch | job.row_bytes) %
+            VECTOR) == 0;
+}
+
+// Unit `at` of every row, in order: y may be x, where a row is read no later than it is written.
+template <typename Unit>
+__device__ static void move_units(const struct lf_row_gather_job &job, size_t at) {
+    for (uint32_t first = 0; first < job.rows; first += OWN) {
+        Unit unit[OWN];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            if (first + i < job.rows) {
+                size_t from = job.index ? job.index[first + i] : first + i;
+                unit[i] = ((const Unit *)((const char *)job.x + from * job.x_pitch))[at];
+            }
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            if (first + i < job.rows)
+                ((Unit *)((char *)job.y + (first + i) * job.y_pitch))[at] = unit[i];
+    }
+}
+
+__global__ static void row_gather_units(struct launch launch) {
+    const struct lf_row_gather_job job = launch.job[blockIdx.y];
+    size_t at = lf_thread();
+    if (is_wide(job)) {
+        if (at < job.row_bytes / VECTOR)
+            move_units<uint4>(job, at);
+    } else if (at < job.row_bytes) {
+        move_units<uint8_t>(job, at);
+    }
+}
+
+void lf_row_gather_cuda(struct lf_cuda *cuda, const struct lf_row_gather_args *args) {
+    size_t units = 0;
+    for (uint32_t j = 0; j < args->n_jobs; j++) {
+        const struct lf_row_gather_job *job = &args->job[j];
+        LF_ASSERT(job->row_bytes <= job->x_pitch && job->row_bytes <= job->y_pitch);
+        LF_ASSERT(job->x != job->y || job->x_pitch == job->y_pitch);
+        size_t own = is_wide(*job) ? job->row_bytes / VECTOR : job->row_bytes;
+        units = own > units ? own : units;
+    }
+    struct launch launch = {lf_cuda_table_of(cuda, args->job, args->n_jobs)};
+    lf_cuda_launch(cuda, "row_gather", row_gather_units,
+                   dim3(lf_blocks(units, THREADS), args->n_jobs), THREADS, launch);
+}
