@@ -236,7 +236,7 @@ static enum lf_status run_drafter(struct verify *v, struct lf_error *err) {
     lf_stages_begin(&v->stages, m);
     lf_draft_fill(m, &slot, 1);
     EXPECT(v, {"linear", 1 + blocks}, {"rms_norm", 1 + blocks}, {"rope", blocks},
-           {"cache_pack", blocks}, {"ring_store", blocks});
+           {"cache_pack", blocks}, {"ring_store", blocks}, {"row_gather", 1});
     end_group(v, "draft context", m->work.rows);
     lf_stages_begin(&v->stages, m);
     lf_draft_start(m, &ask, 1);
@@ -251,7 +251,7 @@ static enum lf_status run_drafter(struct verify *v, struct lf_error *err) {
     lf_draft_head(m);
     lf_draft_choose(m, &ask, 1, &draft);
     EXPECT(v, {"hc_collapse", 1}, {"rms_norm", 1}, {"linear", 2 + block}, {"embed", block},
-           {"draft_join", block}, {"sample", block});
+           {"draft_join", block}, {"sample", block}, {"row_gather", 1});
     end_group(v, "drafts", block);
     return LF_OK;
 }

@@ -15,6 +15,11 @@ static void one(struct lf_written *out, uint32_t rows, void *data) {
 static void embed(struct lf_written *out, const struct lf_embed_args *a) {
     one(out, a->rows, a->streams_out);
     out->columns[0] = (size_t)a->streams * a->table->in;
+    out->pitch[0] = a->out_stride;
+    if (a->pre) {
+        add(out, a->pre);
+        out->columns[1] = a->streams;
+    }
 }
 
 // A record's packed rows are one operand: those of a call lie wherever their pages are.

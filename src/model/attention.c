@@ -10,48 +10,26 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
     m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
                                               .head_dim = t->head_dim, .rope_dim = t->rope_dim,
                                               .x = w->k, .x_stride = t->head_dim,
-                                              .cos = w->cos[table], .sin = w->sin[table]});
-    for (uint32_t r = 0; r < w->rows; r++)
-        w->dst[r] = w->call_keys + (size_t)w->row[r].index * m->shape.window_bytes;
+                                              .cos = w->seen.cos[table],
+                                              .sin = w->seen.sin[table]});
     m->k.cache_pack(m->pool, &(struct lf_cache_pack_args){.format = LF_CACHE_QA8, .rows = w->rows,
                                                           .dim = t->head_dim, .x = w->k,
-                                                          .dst = w->dst});
-}
-
-void lf_point_rings(struct lf_v41 *m, uint32_t layer) {
-    for (uint32_t lane = 0; lane < m->info.slots; lane++)
-        m->lane_ring[lane] = m->state[lane].ring[layer];
+                                                          .dst = w->seen.key_dst});
 }
 
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
 void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     uint32_t bytes = m->shape.window_bytes, kept = m->shape.ring_rows;
-    lf_point_rings(m, layer->id);
 #if LF_FAULT == 1
     kept = m->t->window - 2; // 1: a long chunk leaves fewer keys than a window reads
 #endif
     m->k.ring_store(m->pool, &(struct lf_ring_store_args){
-                                 .rows = w->rows_all, .row = w->row_all,
+                                 .rows = w->rows_all, .row = w->seen.row_all,
                                  .depth_min = layer->id < m->last_source ? 0 : layer->id,
-                                 .span = w->span, .kept = kept, .x = w->call_keys,
-                                 .row_bytes = bytes, .ring = m->lane_ring,
+                                 .span = w->seen.span, .kept = kept, .x = w->call_keys,
+                                 .row_bytes = bytes, .ring = lf_lane_rings(m, layer->id),
                                  .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
-}
-
-// Points the lane tables at this layer's rings and at its source's pages.
-static void point_lanes(struct lf_v41 *m, const struct lf_layer *layer) {
-    const struct lf_topology *t = m->t;
-    lf_point_rings(m, layer->id);
-    for (uint32_t lane = 0; lane < m->info.slots; lane++)
-        for (uint32_t s = 0; layer->ratio && s < t->n_kv_sources; s++)
-            if ((int)t->kv_sources[s] == t->kv_source[layer->id]) {
-                m->lane_entry[lane] = m->state[lane].entry[s];
-#if LF_FAULT == 2
-                m->lane_entry[lane] = m->state[0].entry[s]; // 2: every lane reads the first's
-#endif
-                m->lane_key[lane] = m->state[lane].key[s];
-            }
 }
 
 void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -59,7 +37,6 @@ void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
     const struct lf_topology *t = m->t;
     uint32_t width = t->heads * t->head_dim;
     int table = layer->ratio > 0;
-    point_lanes(m, layer);
     lf_project(m, &layer->wq_a, lf_linear_input(&layer->wq_a, w->in, w->in_q), w->qr, w->rows, 0);
     lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
     lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
@@ -67,7 +44,8 @@ void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
     m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
                                               .head_dim = t->head_dim, .rope_dim = t->rope_dim,
                                               .x = w->q, .x_stride = width,
-                                              .cos = w->cos[table], .sin = w->sin[table]});
+                                              .cos = w->seen.cos[table],
+                                              .sin = w->seen.sin[table]});
 }
 
 // Inverse rotation, then the grouped down and the joint up projection (model.md 8.9).
@@ -79,7 +57,8 @@ void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer) {
     m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
                                               .head_dim = t->head_dim, .rope_dim = t->rope_dim,
                                               .x = w->o, .x_stride = width,
-                                              .cos = w->cos[table], .sin = w->sin[table],
+                                              .cos = w->seen.cos[table],
+                                              .sin = w->seen.sin[table],
                                               .inverse = 1});
     // wo_a reads plain bf16 whatever its format: the release widens it at load (model.md 2).
     for (uint32_t g = 0; g < t->o_groups; g++)
@@ -96,12 +75,13 @@ void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer) {
     const struct lf_topology *t = m->t;
     m->k.attention(m->pool, &(struct lf_attention_args){
                                 .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
-                                .row = w->row, .q = w->q, .scale = m->attention_scale,
+                                .row = w->seen.row, .q = w->q, .scale = m->attention_scale,
                                 .sink = layer->attn_sink, .window = t->window,
-                                .whole_span = layer->id >= t->layers, .span = w->span,
-                                .call_keys = w->call_keys, .ring = m->lane_ring,
+                                .whole_span = layer->id >= t->layers,
+                                .span = w->seen.span, .call_keys = w->call_keys,
+                                .ring = lf_lane_rings(m, layer->id),
                                 .ring_rows = m->shape.ring_rows,
-                                .entries = layer->ratio ? m->lane_entry : NULL,
+                                .entries = layer->ratio ? lf_lane_entries(m, layer) : NULL,
                                 .selected = w->selected, .n_selected = w->n_selected,
                                 .topk = t->index_topk, .o = w->o});
 }

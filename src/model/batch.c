@@ -1,5 +1,7 @@
 #include "model/v41.h"
 
+#include <string.h>
+
 // The layers at and above S that a row runs in full: the cone of model.md 12.3 for its boundaries.
 static uint32_t row_depth(const struct lf_v41 *m, uint64_t position, const struct lf_bound *plan,
                           uint32_t n_plan, uint32_t *wants) {
@@ -25,7 +27,9 @@ static uint32_t row_depth(const struct lf_v41 *m, uint64_t position, const struc
 
 void lf_batch_begin(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
-    w->rows = w->rows_all = 0;
+    w->rows = w->rows_all = w->n_wanted = w->n_drops = 0;
+    w->entries[0].n = w->entries[1].n = 0;
+    lf_tables_begin(&w->tables);
     for (uint32_t s = 0; s < m->info.slots; s++)
         w->span[s] = (struct lf_span){0};
 }
@@ -49,34 +53,26 @@ void lf_batch_add(struct lf_v41 *m, uint32_t lane, uint64_t pos0, const uint32_t
     }
 }
 
-// Lists the entries of one ratio that the rows of a lane complete, with their rotary rows.
+// Lists the entries of one ratio that the rows of a lane complete.
 static void list_entries(struct lf_v41 *m, uint32_t lane, uint32_t ratio, struct lf_entries *e) {
     const struct lf_span *span = &m->work.span[lane];
     uint64_t first = span->pos0 / ratio, end = (span->pos0 + span->rows) / ratio;
     for (uint64_t j = first; j < end; j++) {
-        uint64_t position = j * ratio;
         e->lane[e->n] = lane;
-        e->number[e->n] = j;
-        size_t at = (size_t)e->n * m->t->rope_dim / 2;
-        lf_rope_rows(&m->rope[1], &position, 1, e->cos + at, e->sin + at);
-        e->n++;
+        e->number[e->n++] = j;
     }
 }
 
 void lf_batch_end(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     w->rows = w->rows_all;
-    for (uint32_t r = 0; r < w->rows; r++) {
-        size_t at = (size_t)r * m->t->rope_dim / 2;
-        w->row[r] = w->row_all[r];
-        for (int i = 0; i < 2; i++)
-            lf_rope_rows(&m->rope[i], &w->row[r].position, 1, w->cos[i] + at, w->sin[i] + at);
-    }
-    w->entries[0].n = w->entries[1].n = 0;
-    if (!m->t->n_kv_sources)
-        return;
+    memcpy(w->row, w->row_all, w->rows * sizeof *w->row);
     // In call order: at ratio 1 entry r is then row r, whatever the order of the lanes.
-    for (uint32_t r = 0; r < w->rows; r += w->span[w->row[r].lane].rows)
-        for (uint32_t ratio = 1; ratio <= 2; ratio++)
-            list_entries(m, w->row[r].lane, ratio, &w->entries[ratio - 1]);
+    for (uint32_t r = 0; m->t->n_kv_sources && r < w->rows; r++) {
+        const struct lf_span *span = &w->span[w->row[r].lane];
+        if (span->rows && r == span->first)
+            for (uint32_t ratio = 1; ratio <= 2; ratio++)
+                list_entries(m, w->row[r].lane, ratio, &w->entries[ratio - 1]);
+    }
+    lf_tables_make(m);
 }

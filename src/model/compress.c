@@ -17,16 +17,6 @@ static void latent_plain(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_project(m, &layer->comp_wkv, x, w->latent, w->rows, 0);
 }
 
-// The raw v and g of a position: from this call, or from the ring of the rows before it.
-static const float *raw_row(const struct lf_v41 *m, uint32_t source, uint32_t lane,
-                            uint64_t position) {
-    const struct lf_span *span = &m->work.span[lane];
-    size_t width = 2 * (size_t)m->t->head_dim;
-    if (position >= span->pos0)
-        return m->work.raw + (span->first + (position - span->pos0)) * width;
-    return m->state[lane].open[source] + position % m->shape.open_rows * width;
-}
-
 // Ratio 2: v and g in float32, pooled where a pair is complete; open rows wait in the ring.
 static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32_t source) {
     struct lf_work *w = &m->work;
@@ -39,30 +29,26 @@ static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32
          .y = w->raw + dim, .y_stride = 2 * (size_t)dim, .y_f32 = 1},
     };
     m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 2, .job = job});
-    for (uint32_t i = 0; i < e->n; i++)
-        for (int half = 0; half < 2; half++)
-            w->pair[half][i] = raw_row(m, source, e->lane[i], 2 * e->number[i] + (uint64_t)half);
     m->k.compress_pool(m->pool, &(struct lf_compress_pool_args){.entries = e->n, .dim = dim,
-                                                                .first = w->pair[0],
-                                                                .second = w->pair[1],
+                                                                .first = w->seen.pair[source][0],
+                                                                .second = w->seen.pair[source][1],
                                                                 .y = w->latent});
-    for (uint32_t lane = 0; lane < m->info.slots; lane++)
-        m->lane_ring[lane] = (uint8_t *)m->state[lane].open[source];
     uint32_t bytes = 2 * dim * (uint32_t)sizeof(float), kept = m->shape.open_rows;
     m->k.ring_store(m->pool, &(struct lf_ring_store_args){
-                                 .rows = w->rows, .row = w->row, .span = w->span, .kept = kept,
-                                 .x = w->raw, .row_bytes = bytes, .ring = m->lane_ring,
+                                 .rows = w->rows, .row = w->seen.row, .span = w->seen.span,
+                                 .kept = kept, .x = w->raw, .row_bytes = bytes,
+                                 .ring = lf_lane_open(m, source),
                                  .ring_rows = kept, .ring_pitch = bytes});
 }
 
 static void rotate_pack(struct lf_v41 *m, const struct lf_entries *e, uint16_t *x, uint32_t dim,
-                        enum lf_cache_format format) {
+                        enum lf_cache_format format, uint8_t *const *dst) {
     m->k.rope(m->pool, &(struct lf_rope_args){.rows = e->n, .heads = 1, .head_dim = dim,
                                               .rope_dim = m->t->rope_dim, .x = x, .x_stride = dim,
                                               .cos = e->cos, .sin = e->sin});
     m->k.cache_pack(m->pool, &(struct lf_cache_pack_args){.format = format, .rows = e->n,
                                                           .dim = dim, .x = x,
-                                                          .dst = m->work.dst});
+                                                          .dst = dst});
 }
 
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -85,12 +71,6 @@ void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {
         lf_quantize(m, w->latent, w->in_q, e->n, t->head_dim);
     lf_project(m, &layer->index_wk, x, w->latent_key, e->n, 0);
     lf_norm(m, w->latent_key, layer->index_k_norm, w->latent_key, e->n, t->index_dim);
-    for (uint32_t i = 0; i < e->n; i++)
-        w->dst[i] = lf_paged_row(&m->state[e->lane[i]].key[source], e->number[i],
-                                 m->shape.key_bytes);
-    rotate_pack(m, e, w->latent_key, t->index_dim, LF_CACHE_QF4E);
-    for (uint32_t i = 0; i < e->n; i++)
-        w->dst[i] = lf_paged_row(&m->state[e->lane[i]].entry[source], e->number[i],
-                                 m->shape.entry_bytes);
-    rotate_pack(m, e, w->latent, t->head_dim, LF_CACHE_QF4S);
+    rotate_pack(m, e, w->latent_key, t->index_dim, LF_CACHE_QF4E, w->seen.index_dst[source]);
+    rotate_pack(m, e, w->latent, t->head_dim, LF_CACHE_QF4S, w->seen.entry_dst[source]);
 }

@@ -1,8 +1,15 @@
 #include "model/draft.h"
 
-#include <string.h>
 #include "model/target_ops.h"
 #include "model/v41.h"
+
+// The ids that the first draft of each stream follows.
+static void put_pending(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n) {
+    struct lf_table id = lf_tables_take(&m->work.tables, n * sizeof(uint32_t));
+    for (uint32_t i = 0; i < n; i++)
+        ((uint32_t *)id.host)[i] = ask[i].pending;
+    m->work.draft.pending = id.seen;
+}
 
 void lf_draft_start(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n) {
     struct lf_work *w = &m->work;
@@ -13,17 +20,18 @@ void lf_draft_start(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n
         uint64_t pos0 = m->state[ask[i].slot].length;
         w->span[ask[i].slot] = (struct lf_span){.first = i * block, .rows = block, .pos0 = pos0};
         for (uint32_t j = 0; j < block; j++, w->rows++) {
-            size_t at = (size_t)w->rows * m->rope[0].pairs;
             w->row[w->rows] = (struct lf_row){
                 .lane = ask[i].slot, .token = j ? m->t->draft_noise_id : ask[i].pending,
                 .position = pos0 + j, .index = w->rows, .depth = m->t->layers};
 #if LF_FAULT == 2
             w->row[w->rows].position = pos0; // 2: noise rows at the pending token's position
 #endif
-            lf_rope_rows(&m->rope[0], &w->row[w->rows].position, 1, w->cos[0] + at,
-                         w->sin[0] + at);
         }
     }
+    lf_tables_rows(m, w->rows);
+    lf_tables_rope(m, 0, w->rows);
+    put_pending(m, ask, n);
+    lf_tables_send(&w->tables);
     lf_stream_start(m);
 }
 
@@ -38,13 +46,24 @@ void lf_draft_block(struct lf_v41 *m, const struct lf_layer *block) {
     lf_forward_experts(m, block);
 }
 
+// Elements of a row that the confidence head reads.
+static size_t judged_width(const struct lf_v41 *m) {
+    return m->t->hidden + (size_t)m->t->draft_markov_rank;
+}
+
 void lf_draft_head(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
+    struct lf_draft_work *d = &m->work.draft;
+    size_t bytes = t->hidden * sizeof *d->hidden;
     m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = t->streams, .dim = t->hidden,
-                                  .x = w->x, .pre = w->pre, .y = m->work.draft.hidden});
-    lf_norm(m, m->work.draft.hidden, m->weights.draft->norm, w->in, w->rows, t->hidden);
+                                  .x = w->x, .pre = w->pre, .y = d->hidden});
+    struct lf_row_gather_job job = {.rows = w->rows, .x = d->hidden, .x_pitch = bytes,
+                                    .y = d->judged, .y_pitch = judged_width(m) * sizeof *d->judged,
+                                    .row_bytes = bytes};
+    m->k.row_gather(m->pool, &(struct lf_row_gather_args){1, &job});
+    lf_norm(m, d->hidden, m->weights.draft->norm, w->in, w->rows, t->hidden);
     lf_project(m, &m->weights.head, w->in, w->logits, w->rows, 1);
 }
 
@@ -52,29 +71,31 @@ void lf_draft_head(struct lf_v41 *m) {
 static void bias_logits(struct lf_v41 *m, uint32_t n, uint32_t j) {
     const struct lf_topology *t = m->t;
     struct lf_draft_work *d = &m->work.draft;
-    m->k.embed(m->pool, &(struct lf_embed_args){.rows = n, .streams = 1, .row = d->row,
+    const uint32_t *before = j ? m->work.drawn + (size_t)(j - 1) * n : d->pending;
+#if LF_FAULT == 1
+    before = d->pending; // 1: every draft biased by the pending token
+#endif
+    uint16_t *embed = d->judged + j * judged_width(m) + t->hidden;
+    size_t stride = t->draft_block * judged_width(m);
+    // A stream that drew nothing ended: whatever follows is not looked at.
+    m->k.embed(m->pool, &(struct lf_embed_args){.rows = n, .streams = 1, .id = before,
+                                                .id_none = t->draft_noise_id,
                                                 .table = &m->weights.draft->markov_embed,
-                                                .streams_out = d->embed});
-    lf_project(m, &m->weights.draft->markov_head, d->embed, d->bias, n, 1);
+                                                .streams_out = embed, .out_stride = stride});
+    struct lf_linear_job job = {.w = &m->weights.draft->markov_head, .rows = n, .x = embed,
+                                .x_stride = stride, .y = d->bias, .y_stride = t->vocab,
+                                .y_f32 = 1};
+    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
     m->k.draft_join(m->pool, &(struct lf_draft_join_args){
                                  .rows = n, .vocab = t->vocab, .bias = d->bias,
                                  .logits = m->work.logits + (size_t)j * t->vocab,
                                  .logits_stride = (size_t)t->draft_block * t->vocab});
-    for (uint32_t i = 0; i < n; i++) {
-        size_t row = (size_t)i * t->draft_block + j;
-        uint16_t *judged = d->judged + row * (t->hidden + t->draft_markov_rank);
-        memcpy(judged, d->hidden + row * t->hidden, t->hidden * sizeof *judged);
-        memcpy(judged + t->hidden, d->embed + (size_t)i * t->draft_markov_rank,
-               t->draft_markov_rank * sizeof *judged);
-    }
 }
 
-// The target's own race at the same position (D-3); a stream without a candidate ends there.
-static void draw(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n, uint32_t j,
-                 struct lf_draft *out) {
+// The target's own race at the same position (D-3).
+static void draw(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n, uint32_t j) {
     const struct lf_topology *t = m->t;
     struct lf_sample_row row[LF_DRAFT_ASKS_MAX];
-    uint32_t drawn[LF_DRAFT_ASKS_MAX];
     for (uint32_t i = 0; i < n; i++)
         row[i] = (struct lf_sample_row){.rule = ask[i].rule,
                                         .position = m->state[ask[i].slot].length + 1 + j};
@@ -82,33 +103,37 @@ static void draw(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n, u
                              .rows = n, .vocab = t->vocab,
                              .logits = m->work.logits + (size_t)j * t->vocab,
                              .logits_stride = (size_t)t->draft_block * t->vocab, .row = row,
-                             .drawn = drawn});
-    for (uint32_t i = 0; i < n; i++) {
-        bool none = drawn[i] == LF_SAMPLE_NONE;
-        if (out[i].n == j && !none)
-            out[i].tok[out[i].n++] = drawn[i];
-#if LF_FAULT != 1 // 1: every draft biased by the pending token
-        m->work.draft.row[i].token = none ? t->draft_noise_id : drawn[i];
-#endif
-    }
+                             .drawn = m->work.drawn + (size_t)j * n});
+}
+
+// A stream without a candidate ends there.
+static void read_drafts(struct lf_v41 *m, uint32_t n, struct lf_draft *out) {
+    uint32_t block = m->t->draft_block, drawn[LF_DRAFT_ASKS_MAX * LF_DRAFTS_MAX];
+    float confidence[LF_DRAFT_ASKS_MAX * LF_DRAFTS_MAX];
+    struct lf_mem *memory = m->shape.memory;
+    lf_mem_download(memory, drawn, m->work.drawn, (size_t)n * block * sizeof *drawn);
+    lf_mem_download(memory, confidence, m->work.draft.confidence,
+                    (size_t)n * block * sizeof *confidence);
+    for (uint32_t i = 0; i < n; i++)
+        for (out[i].n = 0; out[i].n < block; out[i].n++) {
+            uint32_t id = drawn[out[i].n * n + i];
+            if (id == LF_SAMPLE_NONE)
+                break;
+            out[i].tok[out[i].n] = id;
+            out[i].confidence[out[i].n] = confidence[i * block + out[i].n];
+        }
 }
 
 void lf_draft_choose(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n,
                      struct lf_draft *out) {
     struct lf_draft_work *d = &m->work.draft;
     uint32_t block = m->t->draft_block;
-    for (uint32_t i = 0; i < n; i++) {
-        d->row[i].token = ask[i].pending;
-        out[i].n = 0;
-    }
     for (uint32_t j = 0; j < block; j++) {
         bias_logits(m, n, j);
-        draw(m, ask, n, j, out);
+        draw(m, ask, n, j);
     }
     lf_project(m, &m->weights.draft->confidence, d->judged, d->confidence, n * block, 1);
-    for (uint32_t i = 0; i < n; i++)
-        memcpy(out[i].confidence, d->confidence + (size_t)i * block,
-               out[i].n * sizeof *d->confidence);
+    read_drafts(m, n, out);
 }
 
 static enum lf_status check_slot(const struct lf_v41 *m, uint32_t slot, struct lf_error *err) {

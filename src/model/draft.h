@@ -15,11 +15,10 @@ struct lf_draft_work {
     uint32_t asks_max;   // streams of one pass
     uint16_t *taps, *taps_q; // [rows_max][tap_size]
     uint16_t *hidden;    // [asks_max*block][hidden] collapsed, before the norm
-    uint16_t *embed;     // [asks_max][rank] of the tokens before the present draft
-    uint16_t *judged;    // [asks_max*block][hidden+rank] what the confidence head reads
+    uint16_t *judged;    // [asks_max*block][hidden+rank] hidden, embedding of the token before
     float *bias;         // [asks_max][vocab]
     float *confidence;   // [asks_max*block]
-    struct lf_row *row;  // [asks_max] token: the one before the present draft
+    const uint32_t *pending; // [asks] of the pass, for kernels
 };
 
 // At a layer's input: the means of its live rows' streams, where the drafter reads them (11.2).

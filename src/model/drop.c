@@ -1,6 +1,6 @@
 #include "model/v41.h"
 
-enum { BUFFERS = 12 };
+enum { BUFFERS = 16 + LF_LIST_MAX };
 
 struct drop {
     const uint32_t *kept;
@@ -19,6 +19,7 @@ static void add(struct drop *drop, void *base, size_t row_bytes) {
 static void close_up(struct lf_v41 *m, struct drop *drop) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
+    size_t columns = (size_t)(t->engram_ngram - 1) * t->engram_heads;
     add(drop, w->x, sizeof *w->x * t->streams * t->hidden);
     add(drop, w->pre, sizeof *w->pre * t->streams);
     add(drop, w->in, sizeof *w->in * t->hidden);
@@ -28,21 +29,30 @@ static void close_up(struct lf_v41 *m, struct drop *drop) {
     add(drop, w->blocks, sizeof *w->blocks * t->candidate_blocks);
     add(drop, w->n_blocks, sizeof *w->n_blocks);
     for (int i = 0; i < 2; i++) {
-        add(drop, w->cos[i], sizeof *w->cos[i] * (t->rope_dim / 2));
-        add(drop, w->sin[i], sizeof *w->sin[i] * (t->rope_dim / 2));
+        add(drop, w->seen.cos[i], sizeof *w->seen.cos[i] * (t->rope_dim / 2));
+        add(drop, w->seen.sin[i], sizeof *w->seen.sin[i] * (t->rope_dim / 2));
+        add(drop, w->seen.visible[i], sizeof *w->seen.visible[i]);
     }
+    add(drop, w->seen.row, sizeof *w->seen.row);
+    add(drop, w->seen.key_dst, sizeof *w->seen.key_dst);
+    for (uint32_t e = 0; e < t->n_engram; e++)
+        if (t->engram_layers[e] > m->last_source)
+            add(drop, w->seen.number[e], sizeof *w->seen.number[e] * columns);
     m->k.row_gather(m->pool, &(struct lf_row_gather_args){drop->n, drop->job});
 }
 
 void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min) {
     struct lf_work *w = &m->work;
-    struct drop drop = {.kept = w->kept};
+    uint32_t at = 0, rows = 0;
+    while (at < w->n_drops && w->drop[at].depth_min != depth_min)
+        at++;
+    if (at == w->n_drops || w->rows <= w->drop[at].rows)
+        return;
+    struct drop drop = {.kept = w->drop[at].kept, .rows = w->drop[at].rows};
     for (uint32_t r = 0; r < w->rows; r++)
-        if (w->row[r].depth >= depth_min) {
-            w->kept[drop.rows] = r;
-            w->row[drop.rows++] = w->row[r];
-        }
-    if (drop.rows < w->rows)
-        close_up(m, &drop);
-    w->rows = drop.rows;
+        if (w->row[r].depth >= depth_min)
+            w->row[rows++] = w->row[r];
+    LF_ASSERT(rows == drop.rows);
+    w->rows = rows;
+    close_up(m, &drop);
 }

@@ -1,7 +1,5 @@
 #include "model/v41.h"
 
-#include <string.h>
-
 void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows, uint32_t dim) {
     m->k.act_quant(m->pool, &(struct lf_act_quant_args){.format = LF_ACT_QA8, .rows = rows,
                                                         .dim = dim, .x = x, .x_stride = dim,
@@ -26,12 +24,8 @@ void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, 
 void lf_stream_start(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     m->k.embed(m->pool, &(struct lf_embed_args){.rows = w->rows, .streams = m->t->streams,
-                                                .row = w->row, .table = &m->weights.embed,
-                                                .streams_out = w->x});
-    // Layer 0's attention sees exactly the embedding: one-hot on stream 0.
-    memset(w->pre, 0, sizeof *w->pre * w->rows * m->t->streams);
-    for (uint32_t r = 0; r < w->rows; r++)
-        w->pre[r * m->t->streams] = 1.0f;
+                                                .row = w->seen.row, .table = &m->weights.embed,
+                                                .streams_out = w->x, .pre = w->pre});
 }
 
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
@@ -97,19 +91,15 @@ void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer) {
 void lf_head(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    uint32_t wanted = 0;
-    for (uint32_t r = 0; r < w->rows; r++)
-        if (w->row[r].wants & LF_WANT_LOGITS)
-            w->wanted[wanted++] = r;
-    if (!wanted)
+    if (!w->n_wanted)
         return;
-    LF_ASSERT(wanted <= w->logits_rows_max);
+    LF_ASSERT(w->n_wanted <= w->logits_rows_max);
     m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = t->streams, .dim = t->hidden,
                                   .x = w->x, .pre = w->pre, .y = w->in});
     lf_norm(m, w->in, m->weights.norm, w->in, w->rows, t->hidden);
-    struct lf_linear_job job = {.w = &m->weights.head, .rows = wanted, .x = w->in,
-                                .x_stride = t->hidden, .x_index = w->wanted, .y = w->logits,
+    struct lf_linear_job job = {.w = &m->weights.head, .rows = w->n_wanted, .x = w->in,
+                                .x_stride = t->hidden, .x_index = w->seen.wanted, .y = w->logits,
                                 .y_stride = t->vocab, .y_f32 = 1};
     m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }

@@ -15,8 +15,8 @@ static void queries(struct lf_v41 *m, const struct lf_layer *layer) {
                w->rows, 0);
     m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->index_heads,
                                               .head_dim = t->index_dim, .rope_dim = t->rope_dim,
-                                              .x = w->iq, .x_stride = width, .cos = w->cos[1],
-                                              .sin = w->sin[1]});
+                                              .x = w->iq, .x_stride = width, .cos = w->seen.cos[1],
+                                              .sin = w->seen.sin[1]});
     m->k.act_quant(m->pool, &(struct lf_act_quant_args){.format = LF_ACT_QF4E, .rows = w->rows,
                                                         .dim = width, .x = w->iq,
                                                         .x_stride = width, .y = w->iq,
@@ -25,17 +25,19 @@ static void queries(struct lf_v41 *m, const struct lf_layer *layer) {
                w->rows, 0);
 }
 
-static void score_rows(struct lf_v41 *m, uint32_t first, uint32_t rows) {
+static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t first,
+                       uint32_t rows) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
+    const uint32_t *visible = w->seen.visible[layer->ratio - 1] + first;
     m->k.index_score(m->pool, &(struct lf_index_score_args){
                                   .rows = rows, .heads = t->index_heads, .dim = t->index_dim,
-                                  .row = w->row + first,
+                                  .row = w->seen.row + first,
                                   .q = w->iq + (size_t)first * t->index_heads * t->index_dim,
                                   .head_weight = w->iw + (size_t)first * t->index_heads,
-                                  .weight_scale = m->index_scale, .keys = m->lane_key,
-                                  .visible = w->visible + first, .score = w->score,
-                                  .score_stride = w->score_stride});
+                                  .weight_scale = m->index_scale,
+                                  .keys = lf_lane_keys(m, layer), .visible = visible,
+                                  .score = w->score, .score_stride = w->score_stride});
 }
 
 static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t first,
@@ -46,7 +48,8 @@ static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t
                       &(struct lf_index_select_args){
                           .rows = rows, .topk = t->index_topk, .mode = mode_of(t, layer->id),
                           .block_size = t->candidate_block_size,
-                          .topk_blocks = t->candidate_blocks, .visible = w->visible + first,
+                          .topk_blocks = t->candidate_blocks,
+                          .visible = w->seen.visible[layer->ratio - 1] + first,
                           .score = w->score, .score_stride = w->score_stride,
                           .blocks = w->blocks + (size_t)first * t->candidate_blocks,
                           .n_blocks = w->n_blocks + first,
@@ -58,9 +61,8 @@ void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     uint32_t most = 0;
     for (uint32_t r = 0; r < w->rows; r++) {
-        w->visible[r] = (uint32_t)((w->row[r].position + 1) / layer->ratio);
-        if (w->visible[r] > most)
-            most = w->visible[r];
+        uint32_t visible = (uint32_t)((w->row[r].position + 1) / layer->ratio);
+        most = visible > most ? visible : most;
     }
     // Where every row sees at most topk entries, no score is needed (model.md 8.6).
     bool scores = most > m->t->index_topk;
@@ -69,7 +71,7 @@ void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer) {
     for (uint32_t first = 0; first < w->rows; first += w->score_rows) {
         uint32_t rows = w->rows - first < w->score_rows ? w->rows - first : w->score_rows;
         if (scores)
-            score_rows(m, first, rows);
+            score_rows(m, layer, first, rows);
         select_rows(m, layer, first, rows);
     }
 }

@@ -44,20 +44,20 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
     };
     m->no_cone = options->no_cone;
     lf_state_shape_init(&m->shape, m->t, context);
+    m->shape.memory = options->memory;
     return LF_OK;
 }
 
 static enum lf_status open_states(struct lf_v41 *m, struct lf_error *err) {
     uint32_t slots = m->info.slots;
     m->state = lf_arena_alloc(&m->arena, slots, sizeof *m->state);
-    m->lane_entry = lf_arena_alloc(&m->arena, slots, sizeof *m->lane_entry);
-    m->lane_key = lf_arena_alloc(&m->arena, slots, sizeof *m->lane_key);
-    m->lane_ring = lf_arena_alloc(&m->arena, slots, sizeof *m->lane_ring);
-    if (!m->state || !m->lane_entry || !m->lane_key || !m->lane_ring)
+    m->logits_here = m->shape.memory ? lf_arena_alloc(&m->arena, m->info.vocab, sizeof(float))
+                                     : NULL;
+    if (!m->state || (m->shape.memory && !m->logits_here))
         return lf_fail(err, LF_E_MEM, "out of memory for %u slots", slots);
     for (uint32_t s = 0; s < slots; s++)
         LF_TRY(lf_state_open(&m->state[s], &m->shape, err));
-    return LF_OK;
+    return lf_lanes_open(m, err);
 }
 
 uint32_t lf_model_chunk_rows(const struct lf_topology *t) {
@@ -149,7 +149,7 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
     LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
                         err));
-    m->work_taken = m->arena.bytes - m->weights_taken;
+    m->work_taken = m->work.bytes;
     return open_states(m, err);
 }
 
@@ -193,6 +193,8 @@ void lf_model_close(struct lf_target *target) {
     for (uint32_t s = 0; m->state && s < m->info.slots; s++)
         if (m->state[s].history)
             lf_state_close(&m->state[s], &m->shape);
+    lf_tables_close(&m->lanes);
+    lf_work_close(&m->work, m->shape.memory);
     lf_pool_close(m->pool);
     lf_engram_layout_free(&m->engram_layout);
     lf_arena_free(&m->arena);

@@ -20,6 +20,7 @@ struct lf_model_options {
     uint32_t chunk_rows; // most rows of one prefill call; 0: lf_model_chunk_rows
     bool no_drafts;      // leave the checkpoint's drafter out
     bool no_cone;        // run every row in full (tests: cone == full)
+    struct lf_mem *memory; // where states and calls lie, for kernels; NULL: the host's
 };
 
 // Fetches all tensors, allocates state; checkpoint and map must outlive the target.
@@ -41,7 +42,7 @@ struct lf_model_memory {
 void lf_model_memory_read(struct lf_target *t, struct lf_model_memory *out);
 // Names configuration, weights (by small tensors), drafter, arithmetic: equal names, equal bits.
 void lf_model_fingerprint(struct lf_target *t, char name[20]);
-// The logits of the last prefill boundary or of row i of the last verify (score, tests).
+// The logits of the last prefill boundary or of row i of the last verify, until the next call.
 const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);
 // Prefills rows and returns the logits of every one: out [rows][vocab] (score). Commits the rows.
 LF_CHECKED enum lf_status lf_model_score(struct lf_target *t, const struct lf_chunk *chunk,

@@ -108,7 +108,7 @@ void lf_plan_make(struct lf_plan *out, const struct lf_plan_ask *ask) {
 
 void lf_plan_measure(uint64_t bytes[LF_PLAN_PARTS], const struct lf_plan *plan,
                      const struct lf_model_memory *memory) {
-    // One arena serves the three: what is above the plan shows in the first.
+    // The three are counted as one: what is above the plan shows in the first.
     uint64_t others = plan->bytes[LF_PLAN_LOGITS] + plan->bytes[LF_PLAN_ROTARY];
     for (int part = 0; part < LF_PLAN_PARTS; part++)
         bytes[part] = 0;

@@ -1,13 +1,21 @@
 #include "model/saved.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include "model/page.h"
 #include "model/saved_block.h"
 
 static struct lf_v41 *model_of(struct lf_target *t) {
     return (struct lf_v41 *)t;
 }
+
+// A page and where it stands in its slot.
+struct page_place {
+    struct lf_v41 *m;
+    struct lf_state *state;
+    struct lf_page *page;
+    uint32_t source;
+    uint64_t i;
+    int which; // 0 entries, 1 keys
+};
 
 uint64_t lf_saved_entries(const struct lf_v41 *m, uint32_t source, uint64_t at) {
     return at / m->t->ratio[m->t->kv_sources[source]];
@@ -21,29 +29,31 @@ uint64_t lf_saved_pages(const struct lf_v41 *m, uint64_t at) {
 }
 
 // Calls visit for each whole page of rows before at, in the order of the page table.
-static void whole_pages(const struct lf_v41 *m, const struct lf_state *state, uint64_t at,
-                        void (*visit)(void *ctx, uint8_t **page), void *ctx) {
+static void whole_pages(struct lf_v41 *m, struct lf_state *state, uint64_t at,
+                        void (*visit)(void *ctx, const struct page_place *place), void *ctx) {
     for (uint32_t s = 0; s < m->t->n_kv_sources; s++) {
         uint64_t whole = lf_saved_entries(m, s, at) / LF_PAGE_ROWS;
-        for (uint64_t i = 0; i < whole; i++)
-            visit(ctx, &state->entry[s].page[i]);
-        for (uint64_t i = 0; i < whole; i++)
-            visit(ctx, &state->key[s].page[i]);
+        for (int which = 0; which < 2; which++) {
+            struct lf_page **list = (which ? state->key_page : state->entry_page)[s];
+            for (uint64_t i = 0; i < whole; i++)
+                visit(ctx, &(struct page_place){m, state, list[i], s, i, which});
+        }
     }
 }
 
 // A walk over the parts of a state that are copied: counts them, or moves them in or out.
 struct walk {
     enum { COUNT, SAVE, LOAD } mode;
+    struct lf_mem *memory; // of the parts; NULL: the host's
     uint8_t *block;
     uint64_t bytes;
 };
 
 static void part(struct walk *walk, void *data, uint64_t bytes) {
     if (walk->mode == SAVE)
-        memcpy(walk->block + walk->bytes, data, bytes);
+        lf_mem_download(walk->memory, walk->block + walk->bytes, data, bytes);
     else if (walk->mode == LOAD)
-        memcpy(data, walk->block + walk->bytes, bytes);
+        lf_mem_upload(walk->memory, data, walk->block + walk->bytes, bytes);
     walk->bytes += bytes;
 }
 
@@ -61,11 +71,11 @@ static void ring_part(struct walk *walk, const struct lf_v41 *m, uint8_t *ring, 
 }
 
 // The rows of the page that at cuts; a walk that moves bytes needs the page to be there.
-static void cut_page_part(struct walk *walk, const struct lf_paged *paged, uint64_t rows,
+static void cut_page_part(struct walk *walk, struct lf_page *const *page, uint64_t rows,
                           uint64_t row_bytes) {
     uint64_t bytes = rows % LF_PAGE_ROWS * row_bytes;
     if (bytes)
-        part(walk, walk->mode == COUNT ? NULL : paged->page[rows / LF_PAGE_ROWS], bytes);
+        part(walk, walk->mode == COUNT ? NULL : page[rows / LF_PAGE_ROWS]->rows, bytes);
 }
 
 uint64_t lf_saved_ids(const struct lf_v41 *m, uint64_t at) {
@@ -89,11 +99,13 @@ static void copied_parts(struct walk *walk, const struct lf_v41 *m, const struct
     for (uint32_t l = 0; l < rings; l++)
         ring_part(walk, m, state->ring[l], at, l >= t->layers);
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
-        cut_page_part(walk, &state->entry[s], lf_saved_entries(m, s, at), m->shape.entry_bytes);
-        cut_page_part(walk, &state->key[s], lf_saved_entries(m, s, at), m->shape.key_bytes);
+        cut_page_part(walk, state->entry_page[s], lf_saved_entries(m, s, at),
+                      m->shape.entry_bytes);
+        cut_page_part(walk, state->key_page[s], lf_saved_entries(m, s, at), m->shape.key_bytes);
         if (state->open[s] && half)
             part(walk, state->open[s] + (at - 1) % m->shape.open_rows * raw, raw * sizeof(float));
     }
+    walk->memory = NULL; // ids are the host's
     part(walk, state->history + at - back, back * sizeof *state->history);
 }
 
@@ -106,7 +118,7 @@ uint64_t lf_saved_copied_bytes(const struct lf_v41 *m, uint64_t at) {
 static uint64_t block_bytes(const struct lf_v41 *m, uint64_t at, uint32_t what) {
     uint64_t bytes = sizeof(struct lf_saved);
     if (what & LF_SAVE_STATE)
-        bytes += lf_saved_pages(m, at) * sizeof(uint8_t *) + lf_saved_copied_bytes(m, at);
+        bytes += lf_saved_pages(m, at) * sizeof(struct lf_page *) + lf_saved_copied_bytes(m, at);
     if (what & LF_SAVE_LOGITS)
         bytes += m->info.vocab * sizeof(float);
     return bytes;
@@ -118,7 +130,7 @@ struct lf_saved *lf_saved_new(const struct lf_v41 *m, uint64_t at, uint32_t what
     if (!saved)
         return NULL;
     *saved = (struct lf_saved){.at = at, .bytes = bytes, .what = what};
-    saved->page = (uint8_t **)(saved + 1);
+    saved->page = (struct lf_page **)(saved + 1);
     saved->logits = (float *)(saved->page + (what & LF_SAVE_STATE ? lf_saved_pages(m, at) : 0));
     saved->copied = (uint8_t *)(saved->logits + (what & LF_SAVE_LOGITS ? m->info.vocab : 0));
     return saved;
@@ -136,13 +148,13 @@ uint64_t lf_model_save_bytes(struct lf_target *target, uint64_t at, uint32_t wha
     return block_bytes(m, at, what) + (what & LF_SAVE_STATE ? page_bytes(m, at) : 0);
 }
 
-static void count_unheld(void *ctx, uint8_t **page) {
+static void count_unheld(void *ctx, const struct page_place *place) {
     uint64_t *unheld = ctx;
-    *unheld += !lf_page_held(*page);
+    *unheld += !lf_page_held(place->page);
 }
 
 uint64_t lf_model_save_need(struct lf_target *target, uint32_t slot, uint64_t at, uint32_t what) {
-    const struct lf_v41 *m = model_of(target);
+    struct lf_v41 *m = model_of(target);
     uint64_t unheld = 0;
     LF_ASSERT(slot < m->info.slots && at <= m->state[slot].length);
     if (what & LF_SAVE_STATE)
@@ -188,10 +200,10 @@ struct filling {
     uint64_t n;
 };
 
-static void hold_page(void *ctx, uint8_t **page) {
+static void hold_page(void *ctx, const struct page_place *place) {
     struct filling *f = ctx;
-    lf_page_hold(*page, f->total);
-    f->saved->page[f->n++] = *page;
+    lf_page_hold(place->page, f->total);
+    f->saved->page[f->n++] = place->page;
 }
 
 enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t at, uint32_t what,
@@ -200,17 +212,18 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
     *out = NULL;
     LF_TRY(check_save(m, slot, at, what, err));
     lf_draft_fill(m, &slot, 1);
-    const struct lf_state *state = &m->state[slot];
+    struct lf_state *state = &m->state[slot];
     struct lf_saved *saved = lf_saved_new(m, at, what);
     if (!saved)
         return lf_fail(err, LF_E_MEM, "out of memory for a saved state of %llu bytes",
                        (unsigned long long)block_bytes(m, at, what));
     m->saved_bytes += saved->bytes;
     if (what & LF_SAVE_LOGITS)
-        memcpy(saved->logits, state->last, m->info.vocab * sizeof *saved->logits);
+        lf_mem_download(m->shape.memory, saved->logits, state->last,
+                           m->info.vocab * sizeof *saved->logits);
     if (what & LF_SAVE_STATE) {
         saved->draft_from = state->draft_from;
-        struct walk walk = {.mode = SAVE, .block = saved->copied};
+        struct walk walk = {.mode = SAVE, .memory = m->shape.memory, .block = saved->copied};
         struct filling filling = {.saved = saved, .total = &m->saved_bytes};
         whole_pages(m, state, at, hold_page, &filling);
         copied_parts(&walk, m, state, at);
@@ -219,17 +232,18 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
     return LF_OK;
 }
 
-static void take_page(void *ctx, uint8_t **page) {
+static void take_page(void *ctx, const struct page_place *place) {
     struct filling *f = ctx;
-    lf_page_release(*page);
-    *page = f->saved->page[f->n++];
-    lf_page_share(*page);
+    struct lf_page *page = f->saved->page[f->n++];
+    lf_page_release(place->page);
+    lf_page_share(page);
+    lf_state_put_page(place->state, &place->m->shape, place->which, place->source, place->i, page);
 }
 
 static enum lf_status restore_state(struct lf_v41 *m, struct lf_state *state,
                                     const struct lf_saved *saved, struct lf_error *err) {
     struct filling filling = {.saved = (struct lf_saved *)(uintptr_t)saved};
-    struct walk walk = {.mode = LOAD, .block = saved->copied};
+    struct walk walk = {.mode = LOAD, .memory = m->shape.memory, .block = saved->copied};
     lf_state_reset(state, &m->shape);
     whole_pages(m, state, saved->at, take_page, &filling);
     // The cut pages are the slot's own: what a saved state shares is never written.
@@ -255,7 +269,8 @@ enum lf_status lf_model_restore(struct lf_target *target, uint32_t slot,
         return lf_fail(err, LF_E_POS, "slot %u: logits of position %llu, its length is %llu", slot,
                        (unsigned long long)saved->at, (unsigned long long)state->length);
     if (saved->what & LF_SAVE_LOGITS) {
-        memcpy(state->last, saved->logits, m->info.vocab * sizeof *state->last);
+        lf_mem_upload(m->shape.memory, state->last, saved->logits,
+                         m->info.vocab * sizeof *state->last);
         state->logits_ready = true;
     }
     lf_model_tell_pages(m, slot);

@@ -1,5 +1,6 @@
 // The block of a saved state, shared by what saves it and what writes it to a file.
 #pragma once
+#include "model/page.h"
 #include "model/v41.h"
 
 // One block: this, the page table, the logits, the copied parts.
@@ -7,7 +8,7 @@ struct lf_saved {
     uint64_t at, draft_from;
     uint64_t bytes; // of the block
     uint32_t what;
-    uint8_t **page;  // [lf_saved_pages]: entries then keys of each source
+    struct lf_page **page; // [lf_saved_pages]: entries then keys of each source
     float *logits;   // [vocab], with LF_SAVE_LOGITS
     uint8_t *copied; // window rows, cut pages, open rows, then ids of the newest rows
 };

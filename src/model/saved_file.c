@@ -1,7 +1,6 @@
 // The file form of a saved state: where drafts can start, whole pages, copied parts; or the logits.
 #include <stdlib.h>
 #include <string.h>
-#include "model/page.h"
 #include "model/saved.h"
 #include "model/saved_block.h"
 
@@ -11,10 +10,10 @@ static struct lf_v41 *model_of(struct lf_target *t) {
 
 // Calls visit for each whole page in the order of the page table, with the bytes of its rows.
 static enum lf_status each_page(const struct lf_v41 *m, struct lf_saved *saved,
-                                enum lf_status (*visit)(void *ctx, uint8_t **page,
+                                enum lf_status (*visit)(void *ctx, struct lf_page **page,
                                                         uint64_t row_bytes, struct lf_error *err),
                                 void *ctx, struct lf_error *err) {
-    uint8_t **page = saved->page;
+    struct lf_page **page = saved->page;
     for (uint32_t s = 0; s < m->t->n_kv_sources; s++) {
         uint64_t whole = lf_saved_entries(m, s, saved->at) / LF_PAGE_ROWS;
         for (uint64_t i = 0; i < whole; i++)
@@ -35,15 +34,28 @@ uint64_t lf_model_file_bytes(struct lf_target *target, uint64_t at, uint32_t wha
                ((uint64_t)m->shape.entry_bytes + m->shape.key_bytes);
 }
 
+enum { BOUNCE_BYTES = 4096 };
+
+// Bytes of a page that are moved at once: all of them where the host reads and writes pages.
+static uint64_t piece(const struct lf_page *page, uint64_t left) {
+    return page->memory && left > BOUNCE_BYTES ? BOUNCE_BYTES : left;
+}
+
 struct sink {
     lf_bytes_out *out;
     void *ctx;
 };
 
-static enum lf_status write_page(void *ctx, uint8_t **page, uint64_t row_bytes,
+static enum lf_status write_page(void *ctx, struct lf_page **page, uint64_t row_bytes,
                                  struct lf_error *err) {
     const struct sink *sink = ctx;
-    return sink->out(sink->ctx, *page, LF_PAGE_ROWS * row_bytes, err);
+    const struct lf_page *p = *page;
+    uint8_t bounce[BOUNCE_BYTES];
+    for (uint64_t at = 0, n, bytes = LF_PAGE_ROWS * row_bytes; at < bytes; at += n) {
+        n = piece(p, bytes - at);
+        LF_TRY(sink->out(sink->ctx, lf_mem_read(p->memory, p->rows + at, n, bounce), n, err));
+    }
+    return LF_OK;
 }
 
 enum lf_status lf_model_saved_write(struct lf_target *target, const struct lf_saved *saved,
@@ -63,18 +75,26 @@ enum lf_status lf_model_saved_write(struct lf_target *target, const struct lf_sa
 struct source {
     lf_bytes_in *in;
     void *ctx;
+    struct lf_mem *memory; // of the pages
 };
 
-static enum lf_status read_page(void *ctx, uint8_t **page, uint64_t row_bytes,
+static enum lf_status read_page(void *ctx, struct lf_page **page, uint64_t row_bytes,
                                 struct lf_error *err) {
     const struct source *source = ctx;
-    *page = lf_page_new(row_bytes);
-    if (!*page)
+    struct lf_page *p = *page = lf_page_new(source->memory, row_bytes);
+    uint8_t bounce[BOUNCE_BYTES];
+    if (!p)
         return lf_fail(err, LF_E_MEM, "out of memory for a page of a saved state");
-    return source->in(source->ctx, *page, LF_PAGE_ROWS * row_bytes, err);
+    for (uint64_t at = 0, n, bytes = LF_PAGE_ROWS * row_bytes; at < bytes; at += n) {
+        uint8_t *to = p->memory ? bounce : p->rows + at;
+        n = piece(p, bytes - at);
+        LF_TRY(source->in(source->ctx, to, n, err));
+        lf_mem_upload(p->memory, p->rows + at, to, n);
+    }
+    return LF_OK;
 }
 
-static enum lf_status free_page(void *ctx, uint8_t **page, uint64_t row_bytes,
+static enum lf_status free_page(void *ctx, struct lf_page **page, uint64_t row_bytes,
                                 struct lf_error *err) {
     (void)ctx;
     (void)row_bytes;
@@ -121,7 +141,7 @@ enum lf_status lf_model_saved_read(struct lf_target *target, uint64_t at, uint32
                                    lf_bytes_in *in, void *ctx, struct lf_saved **out,
                                    struct lf_error *err) {
     const struct lf_v41 *m = model_of(target);
-    struct source source = {in, ctx};
+    struct source source = {in, ctx, m->shape.memory};
     *out = NULL;
     if (!at || at > m->info.context)
         return lf_fail(err, LF_E_POS, "a saved state of %llu rows: expected 1 to %llu",

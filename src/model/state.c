@@ -44,50 +44,60 @@ static uint32_t source_ratio(const struct lf_topology *t, uint32_t source) {
     return t->ratio[t->kv_sources[source]];
 }
 
-// Zeroed memory, counted.
+// Zeroed memory of the host, counted.
 static void *take(uint64_t *bytes, size_t count, size_t bytes_each) {
     *bytes += count * bytes_each;
     return calloc(count, bytes_each);
 }
 
-static bool sources_open(struct lf_state *state, const struct lf_state_shape *shape) {
+// The same where kernels work.
+static void *take_seen(const struct lf_state_shape *shape, uint64_t *bytes, size_t count,
+                       size_t bytes_each) {
+    *bytes += count * bytes_each;
+    return lf_mem_alloc(shape->memory, count * bytes_each);
+}
+
+static bool source_open(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s) {
     const struct lf_topology *t = shape->t;
     uint64_t *history = &state->history_bytes;
-    for (uint32_t s = 0; s < t->n_kv_sources; s++) {
-        state->entry[s].page = take(history, shape->pages_max, sizeof *state->entry[s].page);
-        state->key[s].page = take(history, shape->pages_max, sizeof *state->key[s].page);
-        if (!state->entry[s].page || !state->key[s].page)
-            return false;
-        if (source_ratio(t, s) == 1)
-            continue;
-        state->open[s] = take(&state->bounded_bytes, (size_t)shape->open_rows * 2 * t->head_dim,
-                              sizeof(float));
-        if (!state->open[s])
-            return false;
-    }
-    return true;
+    size_t pages = shape->pages_max;
+    state->entry[s].page = take_seen(shape, history, pages, sizeof *state->entry[s].page);
+    state->key[s].page = take_seen(shape, history, pages, sizeof *state->key[s].page);
+    state->entry_page[s] = take(history, pages, sizeof **state->entry_page);
+    state->key_page[s] = take(history, pages, sizeof **state->key_page);
+    if (source_ratio(t, s) > 1)
+        state->open[s] = take_seen(shape, &state->bounded_bytes,
+                                   (size_t)shape->open_rows * 2 * t->head_dim, sizeof(float));
+    return state->entry[s].page && state->key[s].page && state->entry_page[s] &&
+           state->key_page[s] && (source_ratio(t, s) == 1 || state->open[s]);
 }
 
 static bool buffers_open(struct lf_state *state, const struct lf_state_shape *shape) {
     const struct lf_topology *t = shape->t;
     uint64_t *bounded = &state->bounded_bytes;
+    uint32_t sources = t->n_kv_sources;
     state->history = take(&state->history_bytes, shape->context, sizeof *state->history);
-    state->last = take(bounded, t->vocab, sizeof *state->last);
+    state->last = take_seen(shape, bounded, t->vocab, sizeof *state->last);
     state->ring = take(bounded, shape->rings, sizeof *state->ring);
-    state->taps = take(bounded, (size_t)shape->ring_rows * shape->tap_size + 1,
-                       sizeof *state->taps);
-    state->entry = take(bounded, t->n_kv_sources + 1, sizeof *state->entry);
-    state->key = take(bounded, t->n_kv_sources + 1, sizeof *state->key);
-    state->open = take(bounded, t->n_kv_sources + 1, sizeof *state->open);
+    state->taps = take_seen(shape, bounded, (size_t)shape->ring_rows * shape->tap_size + 1,
+                            sizeof *state->taps);
+    state->entry = take(bounded, sources + 1, sizeof *state->entry);
+    state->key = take(bounded, sources + 1, sizeof *state->key);
+    state->entry_page = take(bounded, sources + 1, sizeof *state->entry_page);
+    state->key_page = take(bounded, sources + 1, sizeof *state->key_page);
+    state->open = take(bounded, sources + 1, sizeof *state->open);
     if (!state->history || !state->last || !state->ring || !state->taps || !state->entry ||
-        !state->key || !state->open)
+        !state->key || !state->entry_page || !state->key_page || !state->open)
         return false;
     for (uint32_t l = 0; l < shape->rings; l++) {
-        state->ring[l] = take(bounded, shape->ring_rows, shape->window_bytes);
+        state->ring[l] = take_seen(shape, bounded, shape->ring_rows, shape->window_bytes);
         if (!state->ring[l])
             return false;
     }
-    return sources_open(state, shape);
+    for (uint32_t s = 0; s < sources; s++)
+        if (!source_open(state, shape, s))
+            return false;
+    return true;
 }
 
 enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape *shape,
@@ -102,52 +112,72 @@ enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape
     return LF_OK;
 }
 
+void lf_state_put_page(struct lf_state *state, const struct lf_state_shape *shape, int which,
+                       uint32_t source, uint64_t i, struct lf_page *page) {
+    struct lf_page **list = (which ? state->key_page : state->entry_page)[source];
+    uint8_t **seen = (which ? state->key : state->entry)[source].page, *rows = NULL;
+    list[i] = page;
+    if (page)
+        rows = page->rows;
+    lf_mem_upload(shape->memory, seen + i, &rows, sizeof rows);
+}
+
 // Lets all pages go; a list has no holes.
-static void pages_release(struct lf_paged *paged, uint32_t pages) {
-    for (uint32_t i = 0; paged->page && i < pages && paged->page[i]; i++) {
-        lf_page_release(paged->page[i]);
-        paged->page[i] = NULL;
+static void pages_release(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s) {
+    for (int which = 0; which < 2; which++) {
+        struct lf_page ***lists = which ? state->key_page : state->entry_page;
+        struct lf_page **list = lists ? lists[s] : NULL;
+        for (uint32_t i = 0; list && i < shape->pages_max && list[i]; i++) {
+            lf_page_release(list[i]);
+            lf_state_put_page(state, shape, which, s, i, NULL);
+        }
     }
 }
 
-static void paged_free(struct lf_paged *paged, uint32_t pages) {
-    pages_release(paged, pages);
-    free(paged->page);
+static void source_close(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s) {
+    pages_release(state, shape, s);
+    if (state->entry)
+        lf_mem_free(shape->memory, state->entry[s].page);
+    if (state->key)
+        lf_mem_free(shape->memory, state->key[s].page);
+    if (state->entry_page)
+        free(state->entry_page[s]);
+    if (state->key_page)
+        free(state->key_page[s]);
+    if (state->open)
+        lf_mem_free(shape->memory, state->open[s]);
 }
 
 void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape) {
-    const struct lf_topology *t = shape->t;
-    for (uint32_t s = 0; s < t->n_kv_sources; s++) {
-        if (state->entry)
-            paged_free(&state->entry[s], shape->pages_max);
-        if (state->key)
-            paged_free(&state->key[s], shape->pages_max);
-        if (state->open)
-            free(state->open[s]);
-    }
+    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
+        source_close(state, shape, s);
     for (uint32_t l = 0; state->ring && l < shape->rings; l++)
-        free(state->ring[l]);
+        lf_mem_free(shape->memory, state->ring[l]);
+    lf_mem_free(shape->memory, state->taps);
+    lf_mem_free(shape->memory, state->last);
     free(state->ring);
-    free(state->taps);
     free(state->entry);
     free(state->key);
+    free(state->entry_page);
+    free(state->key_page);
     free(state->open);
     free(state->history);
-    free(state->last);
     *state = (struct lf_state){0};
 }
 
 // Both page lists of one source up to pages pages; false when memory ran out.
 static bool source_grow(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s,
                         uint64_t pages) {
-    for (uint64_t i = 0; i < pages; i++) {
-        if (!state->entry[s].page[i])
-            state->entry[s].page[i] = lf_page_new(shape->entry_bytes);
-        if (!state->key[s].page[i])
-            state->key[s].page[i] = lf_page_new(shape->key_bytes);
-        if (!state->entry[s].page[i] || !state->key[s].page[i])
-            return false;
-    }
+    for (uint64_t i = 0; i < pages; i++)
+        for (int which = 0; which < 2; which++) {
+            uint32_t row_bytes = which ? shape->key_bytes : shape->entry_bytes;
+            if ((which ? state->key_page : state->entry_page)[s][i])
+                continue;
+            struct lf_page *page = lf_page_new(shape->memory, row_bytes);
+            if (!page)
+                return false;
+            lf_state_put_page(state, shape, which, s, i, page);
+        }
     return true;
 }
 
@@ -178,12 +208,12 @@ uint64_t lf_state_bounded_bytes(const struct lf_state_shape *shape) {
             open += (uint64_t)shape->open_rows * 2 * t->head_dim * sizeof(float);
     uint64_t taps = ((uint64_t)shape->ring_rows * shape->tap_size + 1) * sizeof(uint16_t);
     return shape->rings * ring + taps + open + t->vocab * sizeof(float) +
-           sources * (2 * sizeof(struct lf_paged) + sizeof(float *));
+           sources * (2 * (sizeof(struct lf_paged) + sizeof(struct lf_page **)) + sizeof(float *));
 }
 
 uint64_t lf_state_history_bytes(const struct lf_state_shape *shape) {
     return shape->context * sizeof(uint32_t) +
-           (uint64_t)shape->t->n_kv_sources * 2 * shape->pages_max * sizeof(uint8_t *);
+           (uint64_t)shape->t->n_kv_sources * 4 * shape->pages_max * sizeof(uint8_t *);
 }
 
 uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions) {
@@ -206,10 +236,8 @@ uint64_t lf_state_position_bytes(const struct lf_state_shape *shape) {
 }
 
 void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape) {
-    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++) {
-        pages_release(&state->entry[s], shape->pages_max);
-        pages_release(&state->key[s], shape->pages_max);
-    }
+    for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)
+        pages_release(state, shape, s);
     state->grown = 0;
     state->length = 0;
     state->complete = true;
@@ -226,33 +254,50 @@ static void digest_number(struct lf_sha256 *sha, uint64_t n) {
     lf_sha256_add(sha, bytes, sizeof bytes);
 }
 
+// A digest over memory that only kernels may reach.
+struct reader {
+    struct lf_sha256 sha;
+    struct lf_mem *memory;
+};
+
+static void add(struct reader *reader, const void *at, uint64_t bytes) {
+    uint8_t bounce[4096];
+    for (uint64_t done = 0, n; done < bytes; done += n) {
+        n = bytes - done < sizeof bounce ? bytes - done : sizeof bounce;
+        lf_sha256_add(&reader->sha,
+                      lf_mem_read(reader->memory, (const char *)at + done, n, bounce), n);
+    }
+}
+
+static void add_rows(struct reader *reader, struct lf_page *const *page, uint64_t j,
+                     uint32_t row_bytes) {
+    add(reader, page[j / LF_PAGE_ROWS]->rows + j % LF_PAGE_ROWS * row_bytes, row_bytes);
+}
+
 void lf_state_digest(const struct lf_state *state, const struct lf_state_shape *shape,
                      uint8_t out[32]) {
     const struct lf_topology *t = shape->t;
     uint64_t n = state->length;
-    struct lf_sha256 sha;
-    lf_sha256_init(&sha);
-    digest_number(&sha, n);
+    struct reader reader = {.memory = shape->memory};
+    lf_sha256_init(&reader.sha);
+    digest_number(&reader.sha, n);
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
         uint32_t ratio = source_ratio(t, s);
         for (uint64_t j = 0; j < n / ratio; j++) {
-            lf_sha256_add(&sha, lf_paged_row(&state->entry[s], j, shape->entry_bytes),
-                          shape->entry_bytes);
-            lf_sha256_add(&sha, lf_paged_row(&state->key[s], j, shape->key_bytes),
-                          shape->key_bytes);
+            add_rows(&reader, state->entry_page[s], j, shape->entry_bytes);
+            add_rows(&reader, state->key_page[s], j, shape->key_bytes);
         }
         if (ratio == 2 && n % 2)
-            lf_sha256_add(&sha,
-                          state->open[s] + (n - 1) % shape->open_rows * 2 * t->head_dim,
-                          2 * t->head_dim * sizeof(float));
+            add(&reader, state->open[s] + (n - 1) % shape->open_rows * 2 * t->head_dim,
+                2 * t->head_dim * sizeof(float));
     }
     uint64_t first = n > t->window - 1 ? n - (t->window - 1) : 0;
     for (uint32_t l = 0; l < shape->rings; l++)
         for (uint64_t p = first; p < n; p++)
-            lf_sha256_add(&sha, state->ring[l] + p % shape->ring_rows * shape->window_bytes,
-                          shape->window_bytes);
+            add(&reader, state->ring[l] + p % shape->ring_rows * shape->window_bytes,
+                shape->window_bytes);
     uint64_t back = t->engram_ngram - 1 < n ? t->engram_ngram - 1 : n;
     for (uint64_t p = n - back; p < n; p++)
-        digest_number(&sha, state->history[p]);
-    lf_sha256_finish(&sha, out);
+        digest_number(&reader.sha, state->history[p]);
+    lf_sha256_finish(&reader.sha, out);
 }

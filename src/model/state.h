@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "device/memory.h"
 #include "format/topology.h"
 #include "kernel/row.h"
 #include "model/target.h"
@@ -12,6 +13,7 @@ enum { LF_WINDOW_MAX = 16 };
 // Sizes that follow from the topology, shared by all slots.
 struct lf_state_shape {
     const struct lf_topology *t;
+    struct lf_mem *memory; // where states lie; NULL: the host's
     uint64_t context;
     uint32_t ring_rows;   // a power of two, at least window + LF_WINDOW_MAX - 1 (L-15)
     uint32_t open_rows;   // ring of raw compressor rows, a power of two, at least LF_WINDOW_MAX + 2
@@ -21,6 +23,8 @@ struct lf_state_shape {
     uint32_t pages_max;   // pages of one source at ratio 1 for the whole context
 };
 
+struct lf_page;
+// Of ring rows, taps, pages, open, last the host knows addresses only: device/memory.h moves bytes.
 struct lf_state {
     uint64_t bounded_bytes, history_bytes; // allocated at open
     uint64_t pages_told, used_told; // pages grown and used when the totals were last told
@@ -32,12 +36,13 @@ struct lf_state {
     uint32_t n_plan;
     uint32_t pending_rows; // rows of the last verify that wait for a keep; 0: none
     uint32_t *history;     // [context] token ids by position
-    uint8_t **ring;        // [rings] window rows; draft blocks: context rows (model.md 11.3)
+    uint8_t **ring;        // [rings][ring_rows] window rows; of draft blocks context rows (11.3)
     uint16_t *taps;        // bf16 [ring_rows][tap_size] by position (model.md 11.2)
     uint64_t taps_from;    // taps are there from this position to length
     uint64_t draft_from, draft_end; // context rows are there from .. end-1
-    struct lf_paged *entry; // [sources] compressed rows
+    struct lf_paged *entry; // [sources] compressed rows, their addresses where kernels read them
     struct lf_paged *key;   // [sources] index keys
+    struct lf_page ***entry_page, ***key_page; // [sources][pages_max] the same pages for the host
     float **open;          // [sources] raw v then g by position; NULL for ratio 1
     float *last;           // [vocab] logits of the last boundary that wanted them
 };
@@ -59,6 +64,9 @@ uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t position
 // Pages of all sources for positions; KV bytes of one position when pages are full.
 uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions);
 uint64_t lf_state_position_bytes(const struct lf_state_shape *shape);
+// Puts page at place i of entry or key (which: 0, 1) of a source, for host and kernels; NULL: none.
+void lf_state_put_page(struct lf_state *state, const struct lf_state_shape *shape, int which,
+                       uint32_t source, uint64_t i, struct lf_page *page);
 // Length 0, and every page goes back (M-8).
 void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape);
 // SHA-256 over what rows from length on can read, in a fixed order (engine.md 9.3).

@@ -1,7 +1,5 @@
 #include "model/v41.h"
 
-#include <string.h>
-
 // The least depth of a row that is alive at the input of every tapped layer.
 static uint32_t tap_depth(const struct lf_v41 *m) {
     uint32_t highest = m->t->draft_taps[m->t->n_draft_taps - 1];
@@ -27,13 +25,12 @@ void lf_taps_store(struct lf_v41 *m, const struct lf_layer *layer) {
 #if LF_FAULT == 2
     kept = LF_WINDOW_MAX; // 2: a long chunk stores the taps of its last rows alone
 #endif
-    for (uint32_t lane = 0; lane < m->info.slots; lane++)
-        m->lane_ring[lane] = (uint8_t *)(m->state[lane].taps + (size_t)place * t->hidden);
     m->k.ring_store(m->pool, &(struct lf_ring_store_args){
-                                 .rows = w->rows, .row = w->row, .depth_min = tap_depth(m),
-                                 .span = w->span, .kept = kept, .x = w->out,
+                                 .rows = w->rows, .row = w->seen.row, .depth_min = tap_depth(m),
+                                 .span = w->seen.span, .kept = kept, .x = w->out,
                                  .row_bytes = t->hidden * (uint32_t)sizeof *w->out,
-                                 .ring = m->lane_ring, .ring_rows = m->shape.ring_rows,
+                                 .ring = lf_lane_taps(m, place),
+                                 .ring_rows = m->shape.ring_rows,
                                  .ring_pitch = m->shape.tap_size * sizeof *w->out});
 }
 
@@ -61,6 +58,28 @@ uint64_t lf_draft_from(const struct lf_v41 *m, uint32_t lane) {
     return first > s->draft_end ? first : s->draft_from;
 }
 
+// The stored taps of the first n rows of work.row, which stand lane by lane, a job a lane.
+static void read_taps(struct lf_v41 *m, uint32_t n) {
+    struct lf_work *w = &m->work;
+    size_t bytes = m->shape.tap_size * sizeof *w->draft.taps;
+    struct lf_row_gather_job job[LF_DRAFT_ASKS_MAX];
+    struct lf_table index = lf_tables_take(&w->tables, n * sizeof(uint32_t));
+    uint32_t jobs = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        ((uint32_t *)index.host)[r] = (uint32_t)(w->row[r].position % m->shape.ring_rows);
+        if (r == 0 || w->row[r].lane != w->row[r - 1].lane) {
+            LF_ASSERT(jobs < LF_DRAFT_ASKS_MAX);
+            job[jobs++] = (struct lf_row_gather_job){
+                .index = (uint32_t *)index.seen + r, .x = m->state[w->row[r].lane].taps,
+                .x_pitch = bytes, .y = w->draft.taps + (size_t)r * m->shape.tap_size,
+                .y_pitch = bytes, .row_bytes = bytes};
+        }
+        job[jobs - 1].rows++;
+    }
+    lf_tables_send(&w->tables);
+    m->k.row_gather(m->pool, &(struct lf_row_gather_args){jobs, job});
+}
+
 // Context rows of the first n rows of work.row, in every block.
 static void fill_rows(struct lf_v41 *m, uint32_t n) {
     struct lf_work *w = &m->work;
@@ -70,24 +89,20 @@ static void fill_rows(struct lf_v41 *m, uint32_t n) {
     if (!n)
         return;
     w->rows = n;
-    for (uint32_t r = 0; r < n; r++) {
-        const struct lf_row *row = &w->row[r];
-        size_t at = (size_t)r * m->rope[0].pairs;
-        lf_rope_rows(&m->rope[0], &row->position, 1, w->cos[0] + at, w->sin[0] + at);
-        memcpy(d->taps + (size_t)r * size,
-               m->state[row->lane].taps + row->position % m->shape.ring_rows * size,
-               size * sizeof *d->taps);
-    }
+    lf_tables_begin(&w->tables);
+    lf_tables_rows(m, n);
+    lf_tables_rope(m, 0, n);
+    read_taps(m, n);
     lf_quantize(m, d->taps, d->taps_q, n, size);
     lf_project(m, &weights->main_proj, lf_linear_input(&weights->main_proj, d->taps, d->taps_q),
                w->in, n, 0);
     lf_norm(m, w->in, weights->main_norm, w->in, n, m->t->hidden);
     for (uint32_t b = 0; b < m->t->draft_layers; b++) {
         lf_window_keys(m, &weights->block[b]);
-        lf_point_rings(m, weights->block[b].id);
         m->k.ring_store(m->pool, &(struct lf_ring_store_args){
-                                     .rows = n, .row = w->row, .x = w->call_keys,
-                                     .row_bytes = bytes, .ring = m->lane_ring,
+                                     .rows = n, .row = w->seen.row, .x = w->call_keys,
+                                     .row_bytes = bytes,
+                                     .ring = lf_lane_rings(m, weights->block[b].id),
                                      .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
     }
 }

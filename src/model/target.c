@@ -93,8 +93,8 @@ static void keep_last_logits(struct lf_v41 *m) {
     for (uint32_t r = 0; r < w->rows; r++) {
         if (!(w->row[r].wants & LF_WANT_LOGITS))
             continue;
-        memcpy(m->state[w->row[r].lane].last, w->logits + (size_t)at++ * m->info.vocab,
-               sizeof *w->logits * m->info.vocab);
+        lf_mem_copy(m->shape.memory, m->state[w->row[r].lane].last,
+                    w->logits + (size_t)at++ * m->info.vocab, sizeof *w->logits * m->info.vocab);
     }
 }
 
@@ -132,6 +132,7 @@ static enum lf_status prefill(struct lf_target *target, const struct lf_chunk *c
     return LF_OK;
 }
 
+// The rows of a window from logits and on; what kernels draw goes to work.drawn from there on.
 static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
                    const float *logits, uint64_t position, uint32_t *drawn) {
     size_t mask_words = (m->info.vocab + 31) / 32;
@@ -145,15 +146,31 @@ static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
                                                   .drawn = drawn});
 }
 
-// Fills the window's log-probability rows where it wants them.
-static void log_probabilities(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
-                              const float *logits, const uint32_t *drawn) {
+// drawn and row where kernels work.
+static void log_probabilities(struct lf_v41 *m, uint32_t rows, const float *logits,
+                              const uint32_t *drawn, uint32_t top, struct lf_logprob_row *row) {
+    m->k.logprobs(m->pool, &(struct lf_logprobs_args){.rows = rows, .vocab = m->info.vocab,
+                                                      .logits = logits,
+                                                      .logits_stride = m->info.vocab,
+                                                      .drawn = drawn, .top = top, .row = row});
+}
+
+// Rows of one window: draws into work.drawn and work.logprob at place at, where it wants them.
+static void draw_window(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
+                        const float *logits, uint64_t position, uint32_t at) {
+    sample(m, w, rows, logits, position, m->work.drawn + at);
     if (w->logprobs)
-        m->k.logprobs(m->pool, &(struct lf_logprobs_args){.rows = rows, .vocab = m->info.vocab,
-                                                          .logits = logits,
-                                                          .logits_stride = m->info.vocab,
-                                                          .drawn = drawn, .top = w->top_logprobs,
-                                                          .row = w->logprobs});
+        log_probabilities(m, rows, logits, m->work.drawn + at, w->top_logprobs,
+                          m->work.logprob + at);
+}
+
+// What a window drew, from kernels to the caller.
+static void read_window(struct lf_v41 *m, const struct lf_window *w, uint32_t rows, uint32_t at,
+                        uint32_t *drawn) {
+    lf_mem_download(m->shape.memory, drawn, m->work.drawn + at, rows * sizeof *drawn);
+    if (w->logprobs)
+        lf_mem_download(m->shape.memory, w->logprobs, m->work.logprob + at,
+                        rows * sizeof *w->logprobs);
 }
 
 static enum lf_status check_top(const struct lf_window *w, struct lf_error *err) {
@@ -192,13 +209,12 @@ static enum lf_status verify(struct lf_target *target, const struct lf_window *w
         lf_batch_add(m, w[i].slot, w[i].pos0, w[i].tok, w[i].rows, NULL, 0);
     lf_batch_end(m);
     lf_forward(m);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const float *logits = m->work.logits + (size_t)at * m->info.vocab;
-        sample(m, &w[i], w[i].rows, logits, w[i].pos0 + 1, drawn + at);
-        log_probabilities(m, &w[i], w[i].rows, logits, drawn + at);
+    for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows)
+        draw_window(m, &w[i], w[i].rows, m->work.logits + (size_t)at * m->info.vocab,
+                    w[i].pos0 + 1, at);
+    for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows) {
+        read_window(m, &w[i], w[i].rows, at, drawn + at);
         m->state[w[i].slot].pending_rows = w[i].rows;
-        at += w[i].rows;
     }
     return LF_OK;
 }
@@ -242,8 +258,8 @@ static enum lf_status draw_last(struct lf_target *target, const struct lf_window
         return lf_fail(err, LF_E_PLAN, "slot %u: no logits were asked for at position %llu",
                        w->slot, (unsigned long long)w->pos0);
     LF_TRY(check_top(w, err));
-    sample(m, w, 1, s->last, w->pos0, drawn);
-    log_probabilities(m, w, 1, s->last, drawn);
+    draw_window(m, w, 1, s->last, w->pos0, 0);
+    read_window(m, w, 1, 0, drawn);
     return LF_OK;
 }
 
@@ -312,10 +328,11 @@ const struct lf_target_ops lf_model_target_ops = {
 const float *lf_model_logits(struct lf_target *target, uint32_t slot, uint32_t row) {
     struct lf_v41 *m = model_of(target);
     const struct lf_state *s = &m->state[slot];
-    if (!s->pending_rows)
-        return s->last;
-    LF_ASSERT(row < s->pending_rows);
-    return m->work.logits + (size_t)(m->work.span[slot].first + row) * m->info.vocab;
+    const float *at = s->last;
+    LF_ASSERT(!s->pending_rows || row < s->pending_rows);
+    if (s->pending_rows)
+        at = m->work.logits + (size_t)(m->work.span[slot].first + row) * m->info.vocab;
+    return lf_mem_read(m->shape.memory, at, m->info.vocab * sizeof *at, m->logits_here);
 }
 
 enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *chunk, float *out,
@@ -330,7 +347,8 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
     lf_batch_end(m);
     lf_forward(m);
     keep_last_logits(m);
-    memcpy(out, m->work.logits, sizeof *out * chunk->rows * m->info.vocab);
+    lf_mem_download(m->shape.memory, out, m->work.logits,
+                    sizeof *out * chunk->rows * m->info.vocab);
     m->state[chunk->slot].length += chunk->rows;
     m->state[chunk->slot].logits_ready = true;
     lf_model_tell_pages(m, chunk->slot);
@@ -339,5 +357,17 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
 
 void lf_model_logprobs(struct lf_target *target, const float *logits, uint32_t rows,
                        const uint32_t *id, struct lf_logprob_row *out) {
-    log_probabilities(model_of(target), &(struct lf_window){.logprobs = out}, rows, logits, id);
+    struct lf_v41 *m = model_of(target);
+    struct lf_mem *memory = m->shape.memory;
+    uint32_t most = m->work.logits_rows_max, vocab = m->info.vocab;
+    for (uint32_t at = 0, n; at < rows; at += n) {
+        const float *from = logits + (size_t)at * vocab;
+        n = rows - at < most ? rows - at : most;
+        lf_mem_upload(memory, m->work.drawn, id + at, n * sizeof *id);
+        if (memory)
+            lf_mem_upload(memory, m->work.logits, from, (size_t)n * vocab * sizeof *from);
+        log_probabilities(m, n, memory ? m->work.logits : from, m->work.drawn, 0,
+                          m->work.logprob);
+        lf_mem_download(memory, out + at, m->work.logprob, n * sizeof *out);
+    }
 }

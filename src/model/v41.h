@@ -27,10 +27,12 @@ struct lf_v41 {
     struct lf_state_shape shape;
     struct lf_state *state; // [slots]
     uint64_t saved_bytes;   // all saved states together, each page once
-    struct lf_paged *lane_entry, *lane_key; // [slots], of the source at hand
-    uint8_t **lane_ring;    // [slots], of what is stored or read next
+    struct lf_tables lanes;       // what lanes.c puts there, as kernels see it:
+    struct lf_paged *lane_entry, *lane_key; // [sources][slots]
+    uint8_t **lane_ring;          // [rings, open rows, taps][slots]
+    float *logits_here;           // [vocab] for lf_model_logits where kernels' memory is apart
     struct lf_work work;
-    uint64_t weights_taken, work_taken; // bytes of the arena
+    uint64_t weights_taken, work_taken; // bytes
     _Atomic uint64_t kv_pages, kv_pages_used; // of all slots
     struct lf_target_info info;
 };
@@ -43,8 +45,24 @@ void lf_batch_begin(struct lf_v41 *m);
 // Adds the rows of one lane. plan NULL: every row in full, logits of every row wanted.
 void lf_batch_add(struct lf_v41 *m, uint32_t lane, uint64_t pos0, const uint32_t *token,
                   uint32_t rows, const struct lf_bound *plan, uint32_t n_plan);
-// Rotary rows and the entries that the call completes.
+// The entries that the call completes, and its tables.
 void lf_batch_end(struct lf_v41 *m);
+
+// tables.c: what the host works out for kernels once the rows of a call are listed.
+void lf_tables_make(struct lf_v41 *m);
+// Parts of it for passes of the drafter: work.row with window targets and spans; its rotations.
+void lf_tables_rows(struct lf_v41 *m, uint32_t rows);
+void lf_tables_rope(struct lf_v41 *m, int which, uint32_t rows);
+
+// lanes.c: by lane, for kernels; a ring of a layer or draft block, of open rows, of a tap's place.
+LF_CHECKED enum lf_status lf_lanes_open(struct lf_v41 *m, struct lf_error *err);
+uint64_t lf_lanes_bytes(const struct lf_state_shape *shape, uint32_t slots);
+uint8_t *const *lf_lane_rings(const struct lf_v41 *m, uint32_t layer);
+uint8_t *const *lf_lane_open(const struct lf_v41 *m, uint32_t source);
+uint8_t *const *lf_lane_taps(const struct lf_v41 *m, uint32_t place);
+// Of the source that a layer reads.
+const struct lf_paged *lf_lane_entries(const struct lf_v41 *m, const struct lf_layer *layer);
+const struct lf_paged *lf_lane_keys(const struct lf_v41 *m, const struct lf_layer *layer);
 
 // Drops the rows of depth below depth_min from every buffer that outlives a sublayer.
 void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min);
@@ -77,8 +95,6 @@ void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer); // 8.
 void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7: index sources
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer); // 8.8
 void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer); // 8.9
-// Points lane_ring at the lanes' rings of a layer or draft block.
-void lf_point_rings(struct lf_v41 *m, uint32_t layer);
 // The call's newest keys go to the rings after attention: long chunks read their own (8.3).
 void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer);
 

@@ -4,15 +4,17 @@
 #include <string.h>
 #include "base/process.h"
 #include "kernel/linear/linear.h"
+#include "kernel/logprobs/logprobs.h"
 
 // Score memory: as many rows at once as fit, at least one; more than so many gain nothing.
 enum { SCORE_FLOATS = 16 * 1024 * 1024, SCORE_ROWS_MAX = 256 };
 // Context rows of the drafter made at once.
 enum { FILL_ROWS = 128 };
 
-// Takes each buffer from an arena, or without one only counts its bytes: one list for both.
+// Takes each buffer where kernels work or from the host's arena, or only counts: one list for all.
 struct taker {
     struct lf_arena *arena; // NULL: count
+    struct lf_mem *memory;
     enum lf_work_part part;
     uint64_t bytes[LF_WORK_PARTS];
     struct lf_work_buffer buffer[LF_WORK_BUFFERS];
@@ -20,18 +22,56 @@ struct taker {
     bool failed;
 };
 
-static void *take(struct taker *taker, size_t count, size_t bytes_each) {
-    struct lf_work_buffer buffer = {.bytes = lf_arena_rounded(count * bytes_each)};
-    taker->bytes[taker->part] += buffer.bytes;
-    if (taker->arena)
-        buffer.at = lf_arena_alloc(taker->arena, count, bytes_each);
-    taker->failed = taker->failed || !buffer.at;
+static void *keep(struct taker *taker, size_t bytes, int of_host, void *at) {
+    taker->bytes[taker->part] += bytes;
+    taker->failed = taker->failed || !at;
     LF_ASSERT(taker->n_buffers < LF_WORK_BUFFERS);
-    taker->buffer[taker->n_buffers++] = buffer;
-    return buffer.at;
+    taker->buffer[taker->n_buffers++] = (struct lf_work_buffer){at, bytes, of_host};
+    return at;
+}
+
+static void *take(struct taker *taker, size_t count, size_t bytes_each) {
+    size_t bytes = lf_arena_rounded(count * bytes_each);
+    return keep(taker, bytes, 0, taker->arena ? lf_mem_alloc(taker->memory, bytes) : NULL);
+}
+
+static void *take_host(struct taker *taker, size_t count, size_t bytes_each) {
+    void *at = taker->arena ? lf_arena_alloc(taker->arena, count, bytes_each) : NULL;
+    return keep(taker, lf_arena_rounded(count * bytes_each), 1, at);
 }
 
 #define TAKE(field, count) ((field) = take(taker, (count), sizeof *(field)))
+#define TAKE_HOST(field, count) ((field) = take_host(taker, (count), sizeof *(field)))
+
+// The most that the tables of a call take (batch.c, taps.c, draft.c put them there).
+static size_t tables_bytes(const struct lf_topology *t, size_t n, uint32_t slots) {
+    size_t columns = (size_t)(t->engram_ngram - 1) * t->engram_heads, sources = t->n_kv_sources;
+    uint32_t last = sources ? t->kv_sources[sources - 1] : 0;
+    size_t drops = t->layers + 1 - last, pointer = sizeof(void *), word = sizeof(uint32_t);
+    size_t row = 2 * sizeof(struct lf_row) + 4 * t->rope_dim * word + pointer + 4 * word;
+    row += sources * 4 * pointer + t->n_engram * columns * sizeof(uint64_t) + drops * word;
+    size_t tables = 32 + 4 * sources + t->n_engram + drops;
+    return n * row + slots * sizeof(struct lf_span) + tables * LF_ARENA_ALIGN;
+}
+
+static void take_tables(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
+                        size_t n, uint32_t slots) {
+    size_t bytes = lf_arena_rounded(tables_bytes(t, n, slots));
+    taker->part = LF_WORK_ROTARY;
+    if (taker->arena)
+        taker->failed = !lf_tables_open(&w->tables, taker->memory, bytes) || taker->failed;
+    keep(taker, bytes, 0, w->tables.seen);
+    taker->part = LF_WORK_ROWS;
+    for (int i = 0; i < 2; i++) {
+        TAKE_HOST(w->entries[i].lane, n);
+        TAKE_HOST(w->entries[i].number, n);
+    }
+    TAKE_HOST(w->row_all, n);
+    TAKE_HOST(w->row, n);
+    TAKE_HOST(w->span, slots);
+    TAKE_HOST(w->job, 2 * (size_t)w->experts_max + 8 + t->o_groups);
+    TAKE_HOST(w->job_room, 2 * (size_t)w->experts_max + 8 + t->o_groups);
+}
 
 static void take_streams(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                          size_t n) {
@@ -44,14 +84,6 @@ static void take_streams(struct lf_work *w, struct taker *taker, const struct lf
     TAKE(w->in, n * d);
     TAKE(w->in_q, n * wide);
     TAKE(w->out, n * d);
-    taker->part = LF_WORK_ROTARY;
-    for (int i = 0; i < 2; i++) {
-        TAKE(w->cos[i], n * t->rope_dim / 2);
-        TAKE(w->sin[i], n * t->rope_dim / 2);
-        TAKE(w->entries[i].cos, n * t->rope_dim / 2);
-        TAKE(w->entries[i].sin, n * t->rope_dim / 2);
-    }
-    taker->part = LF_WORK_ROWS;
 }
 
 static void take_attention(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
@@ -65,22 +97,15 @@ static void take_attention(struct lf_work *w, struct taker *taker, const struct 
     TAKE(w->o, n * heads);
     TAKE(w->u, n * groups);
     TAKE(w->u_q, n * groups);
-    TAKE(w->dst, n);
 }
 
 static void take_compressed(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                             size_t n) {
-    for (int i = 0; i < 2; i++) {
-        TAKE(w->entries[i].lane, n);
-        TAKE(w->entries[i].number, n);
-        TAKE(w->pair[i], n);
-    }
     TAKE(w->latent, n * t->head_dim);
     TAKE(w->latent_key, n * t->index_dim);
     TAKE(w->raw, n * 2 * t->head_dim);
     TAKE(w->iq, n * t->index_heads * t->index_dim);
     TAKE(w->iw, n * t->index_heads);
-    TAKE(w->visible, n);
     TAKE(w->selected, n * t->index_topk);
     TAKE(w->n_selected, n);
     TAKE(w->blocks, n * t->candidate_blocks);
@@ -102,23 +127,17 @@ static void take_experts(struct lf_work *w, struct taker *taker, const struct lf
     TAKE(w->up, pairs * t->expert_dim + n * shared);
     TAKE(w->down, pairs * t->hidden);
     TAKE(w->shared, n * t->hidden);
-    TAKE(w->job, 2 * (size_t)w->experts_max + 8 + t->o_groups);
-    TAKE(w->job_room, 2 * (size_t)w->experts_max + 8 + t->o_groups);
 }
 
 static void take_rest(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
-                      size_t n, uint32_t slots) {
+                      size_t n) {
     size_t columns = (size_t)(t->engram_ngram - 1) * t->engram_heads;
-    TAKE(w->row_all, n);
-    TAKE(w->row, n);
-    TAKE(w->kept, n);
-    TAKE(w->span, slots);
-    TAKE(w->engram_number, n * columns);
     TAKE(w->engram_rows, n * columns * t->engram_dim);
     TAKE(w->engram_kv, n * (t->streams + 1) * t->hidden);
-    TAKE(w->wanted, n);
     taker->part = LF_WORK_LOGITS;
     TAKE(w->logits, (size_t)w->logits_rows_max * t->vocab);
+    TAKE(w->drawn, w->logits_rows_max);
+    TAKE(w->logprob, w->logits_rows_max);
     taker->part = LF_WORK_ROWS;
 }
 
@@ -135,10 +154,8 @@ static void take_drafter(struct lf_work *w, struct taker *taker,
     TAKE(d->taps, (size_t)d->rows_max * shape->tap_size);
     TAKE(d->taps_q, (size_t)d->rows_max * shape->tap_size);
     TAKE(d->hidden, n * t->hidden);
-    TAKE(d->embed, d->asks_max * rank);
     TAKE(d->judged, n * (t->hidden + rank));
     TAKE(d->confidence, n);
-    TAKE(d->row, d->asks_max);
     taker->part = LF_WORK_LOGITS;
     TAKE(d->bias, (size_t)d->asks_max * t->vocab);
     taker->part = LF_WORK_ROWS;
@@ -167,7 +184,8 @@ static void take_all(struct lf_work *w, struct taker *taker, const struct lf_sta
     take_attention(w, taker, t, shape, rows_max);
     take_compressed(w, taker, t, rows_max);
     take_experts(w, taker, t, rows_max);
-    take_rest(w, taker, t, rows_max, slots);
+    take_rest(w, taker, t, rows_max);
+    take_tables(w, taker, t, rows_max, slots);
     if (drafts)
         take_drafter(w, taker, shape);
 }
@@ -183,13 +201,22 @@ void lf_work_bytes(uint64_t bytes[LF_WORK_PARTS], const struct lf_state_shape *s
 enum lf_status lf_work_open(struct lf_work *w, struct lf_arena *arena,
                             const struct lf_state_shape *shape, uint32_t slots, uint32_t rows_max,
                             uint32_t logits_rows_max, struct lf_error *err) {
-    struct taker taker = {.arena = arena, .part = LF_WORK_ROWS};
+    struct taker taker = {.arena = arena, .memory = shape->memory, .part = LF_WORK_ROWS};
     take_all(w, &taker, shape, slots, rows_max, logits_rows_max);
     memcpy(w->buffer, taker.buffer, sizeof taker.buffer);
     w->n_buffers = taker.n_buffers;
+    for (int part = 0; part < LF_WORK_PARTS; part++)
+        w->bytes += taker.bytes[part];
     if (taker.failed)
         return lf_fail(err, LF_E_MEM, "out of memory for the workspace of %u rows", rows_max);
     return LF_OK;
+}
+
+void lf_work_close(struct lf_work *w, struct lf_mem *memory) {
+    for (uint32_t i = 0; i < w->n_buffers; i++)
+        if (!w->buffer[i].of_host && w->buffer[i].at != w->tables.seen)
+            lf_mem_free(memory, w->buffer[i].at);
+    lf_tables_close(&w->tables);
 }
 
 void lf_work_trim(const struct lf_work *w, const struct lf_state_shape *shape, uint32_t slots,
@@ -198,7 +225,8 @@ void lf_work_trim(const struct lf_work *w, const struct lf_state_shape *shape, u
     struct taker taker = {.part = LF_WORK_ROWS};
     take_all(&less, &taker, shape, slots, rows, w->logits_rows_max);
     LF_ASSERT(rows <= w->rows_max && taker.n_buffers == w->n_buffers);
-    for (uint32_t i = 0; i < w->n_buffers; i++) {
+    // A device keeps what it has: nobody else waits for its memory.
+    for (uint32_t i = 0; !shape->memory && i < w->n_buffers; i++) {
         size_t used = taker.buffer[i].bytes;
         if (used < w->buffer[i].bytes)
             lf_memory_give_back(w->buffer[i].at + used, w->buffer[i].bytes - used);

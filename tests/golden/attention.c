@@ -124,8 +124,9 @@ static void tally_scores(struct lf_trial *t, struct sums *sums, uint32_t l, size
     for (size_t h = 0; h < heads; h++) // stored with the scale on, which is a power of two
         lf_tally_step(&sums->weight, lf_bf16_to_f32(w->iw[r * heads + h]) * m->index_scale,
                       lf_bf16_to_f32(weight[p * heads + h]), 0.0);
+    uint32_t visible = w->seen.visible[m->weights.layer[l].ratio - 1][r];
     lf_tally_f32(&sums->score, w->score + r * w->score_stride,
-                 (const float *)score.data + p * score.shape[1], w->visible[r]);
+                 (const float *)score.data + p * score.shape[1], visible);
 }
 
 // Scores, blocks and lists of an index source; the stored lists then stand in for the call's own.

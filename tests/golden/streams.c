@@ -59,7 +59,7 @@ static void tally_gates(struct lf_trial *t, struct sums *sums, const struct lf_l
     struct lf_golden_tensor rows = lf_golden_find(t->g, "layers.%u.engram.rows", layer->id);
     const int32_t *row = rows.data;
     for (size_t i = 0; i < rows.count; i++) {
-        uint32_t got = (uint32_t)w->engram_number[i];
+        uint32_t got = (uint32_t)w->seen.number[layer->engram->table][i];
         lf_tally_ids(&sums->rows, &got, row + i, 1);
     }
     const uint16_t *want =

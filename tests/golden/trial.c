@@ -1,6 +1,5 @@
 #include "trial.h"
 
-#include <string.h>
 
 static void set_history(struct lf_trial *t) {
     for (uint32_t i = 0; i < t->g->rows; i++)
@@ -12,18 +11,14 @@ void lf_trial_points(struct lf_trial *t) {
     struct lf_work *w = &m->work;
     set_history(t);
     lf_batch_begin(m);
-    w->rows = w->rows_all = t->g->points;
-    w->entries[0].n = w->entries[1].n = 0;
-    for (uint32_t r = 0; r < w->rows; r++) {
+    for (uint32_t r = 0; r < t->g->points; r++) {
         uint32_t position = (uint32_t)t->g->positions[r];
-        w->row[r] = (struct lf_row){.token = (uint32_t)t->g->ids[position], .position = position,
-                                    .index = r, .depth = m->t->layers, .wants = LF_WANT_LOGITS};
-        w->row_all[r] = w->row[r];
-        for (int i = 0; i < 2; i++) {
-            size_t at = (size_t)r * m->rope[i].pairs;
-            lf_rope_rows(&m->rope[i], &w->row[r].position, 1, w->cos[i] + at, w->sin[i] + at);
-        }
+        w->row_all[r] = (struct lf_row){.token = (uint32_t)t->g->ids[position],
+                                        .position = position, .index = r,
+                                        .depth = m->t->layers, .wants = LF_WANT_LOGITS};
     }
+    w->rows_all = t->g->points;
+    lf_batch_end(m);
 }
 
 void lf_trial_rows(struct lf_trial *t) {
@@ -34,11 +29,11 @@ void lf_trial_rows(struct lf_trial *t) {
         lf_golden_die("%s", err.text);
     lf_batch_begin(m);
     lf_batch_add(m, 0, 0, ids, t->g->rows, NULL, 0);
-    lf_batch_end(m);
-    for (uint32_t r = 0; r < m->work.rows; r++)
-        m->work.row[r].wants = 0;
+    for (uint32_t r = 0; r < m->work.rows_all; r++)
+        m->work.row_all[r].wants = 0;
     for (uint32_t p = 0; p < t->g->points; p++)
-        m->work.row[t->g->positions[p]].wants = LF_WANT_LOGITS;
+        m->work.row_all[t->g->positions[p]].wants = LF_WANT_LOGITS;
+    lf_batch_end(m);
 }
 
 void lf_trial_must(enum lf_status status, const struct lf_error *err) {

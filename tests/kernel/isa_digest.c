@@ -103,8 +103,12 @@ static void digest_embed(struct lab *lab) {
     for (uint32_t r = 0; r < ROWS; r++)
         row[r].token = below(lab, VOCAB);
     uint16_t *y = take(lab, ROWS * STREAMS * DIM * 2);
-    lab->k.embed(lab->pool, &(struct lf_embed_args){ROWS, STREAMS, row, &table, y});
+    float *pre = take(lab, ROWS * STREAMS * 4);
+    lab->k.embed(lab->pool, &(struct lf_embed_args){.rows = ROWS, .streams = STREAMS, .row = row,
+                                                    .table = &table, .streams_out = y,
+                                                    .pre = pre});
     fold(lab, y, ROWS * STREAMS * DIM * 2);
+    fold(lab, pre, ROWS * STREAMS * 4);
 }
 
 static void digest_rms_norm(struct lab *lab) {
