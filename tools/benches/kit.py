@@ -45,12 +45,12 @@ def script(*command):
     return process.returncode == 0, lines
 
 
-def tool(name, *flags):
-    """`lanefold bench NAME FLAGS`: its Verdict and its report, None where it wrote none."""
+def tool(name, *flags, under=()):
+    """`lanefold bench NAME FLAGS`, run by the command under: its Verdict and report or None."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        out = subprocess.run([BINARY, "bench", name, *map(str, flags), "--output", str(path)],
-                             capture_output=True, text=True, check=False)
+        command = [*under, BINARY, "bench", name, *map(str, flags), "--output", str(path)]
+        out = subprocess.run(command, capture_output=True, text=True, check=False)
         report = json.loads(path.read_text()) if path.is_file() else None
     lines = [line for line in out.stdout.splitlines() if line and not line.startswith("{")]
     said = lines[-1] if lines else out.stderr.strip()
