@@ -152,15 +152,15 @@ def keep_alive_connection(c, server):
 
 def health_answers_fast(c, server):
     links = [server.send_raw("/v1/completions", LONG_PROMPT) for _ in range(3)]
-    spent = []
+    worst = 0
     for _ in range(20):
         start = time.time()
         c.check("health is 200", status_of(server, "/health") == 200)
-        spent.append(time.time() - start)
+        worst = max(worst, time.time() - start)
         time.sleep(0.02)
-    # One answer may wait for a processor on a busy machine; all wait where the engine is asked.
-    spent.sort()
-    c.check("health within 100 ms", spent[10] < 0.1 and spent[-1] < 1, f"{spent[-1]:.3f} s")
+    # A sanitized server's code is slower by the factor that the environment names.
+    most = 0.1 * float(os.environ.get("LF_SLOWER", "1"))
+    c.check("health within 100 ms", worst < most, f"{worst:.3f} s of {most:.1f}")
     for link in links:
         link.close()
 
