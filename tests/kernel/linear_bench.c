@@ -4,16 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "base/number.h"
 #include "bench/probe.h"
-#include "kernel/table.h"
+#include "bench/stats.h"
+#include "linear_set.h"
 
 enum {
     REPEATS_MAX = 31,
     SET_BYTES = 128 << 20, // weights of one measurement: more than caches hold
-    IN_MAX = 8192,
-    ROWS_MAX = 512,
-    OUT_MAX = 131072,
     JOBS_MAX = 64,
     THREADS_MAX = 64,
 };
@@ -21,9 +18,9 @@ enum {
 // The release's maps, outputs and inputs (model.md): experts, projections, the head.
 static const uint32_t shapes[][2] = {{2304, 5120}, {5120, 2304}, {1280, 5120},
                                      {32768, 1280}, {5120, 8192}, {129280, 5120}};
-static const uint32_t row_counts[] = {1, 2, 4, 8, 64, ROWS_MAX};
+static const uint32_t row_counts[] = {1, 2, 4, 8, 64, LINEAR_SET_ROWS};
 enum { SHAPES = sizeof shapes / sizeof *shapes, COUNTS = sizeof row_counts / sizeof *row_counts };
-static const char *const names[LF_WEIGHT_FORMATS] = {"bf16", "f16", "f32", "fp8", "mxfp4"};
+static const char *const names[] = {"bf16", "fp8", "mxfp4"};
 
 // Of the read at 1 row, of the peak from 4 rows on (cpu-probe.md 7); 0: none was set.
 static double target_of(enum lf_weight_format format, uint32_t rows) {
@@ -38,9 +35,7 @@ struct bench {
     struct lf_probe probe;
     uint32_t threads, repeats;
     double core_peak; // the best of one thread by its own time: what nobody disturbed
-    uint8_t *weights, *scales;
-    uint16_t *x;
-    float *y;
+    struct linear_set set;
 };
 
 // What is chosen on the command line; 0 or NULL: all.
@@ -52,16 +47,6 @@ struct choice {
 // One thread is timed by what it ran, whatever else runs; of several, waiting is part of the time.
 static double seconds(const struct bench *b) {
     return lf_probe_seconds(b->threads > 1, b->threads);
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, uint32_t n) {
-    qsort(v, n, sizeof *v, ascending);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 static double read_rate(struct bench *b) {
@@ -99,13 +84,9 @@ static uint32_t make_jobs(struct bench *b, struct lf_matrix *m, struct lf_linear
         one.out = (uint32_t)(SET_BYTES / row_bytes) / 96 * 96;
     uint32_t n = (uint32_t)(SET_BYTES / (row_bytes * one.out));
     n = rows >= 64 ? 1 : n > JOBS_MAX ? JOBS_MAX : n;
-    for (uint32_t i = 0; i < n; i++) {
-        m[i] = one;
-        m[i].data = b->weights + i * row_bytes * one.out;
-        m[i].scale = b->scales;
-        job[i] = (struct lf_linear_job){.w = &m[i], .rows = rows, .x = b->x, .x_stride = one.in,
-                                        .y = b->y, .y_stride = one.out, .y_f32 = 1};
-    }
+    linear_set_maps(&b->set, one, m, n);
+    for (uint32_t i = 0; i < n; i++)
+        job[i] = linear_set_job(&b->set, &m[i], rows);
     return n;
 }
 
@@ -128,19 +109,22 @@ static struct result measure(struct bench *b, enum lf_weight_format format,
             v[i][r] = all[i];
     }
     for (int i = 0; i < 6; i++)
-        v[i][0] = median(v[i], b->repeats);
+        v[i][0] = lf_stats_median(v[i], b->repeats);
     return (struct result){v[0][0], v[1][0], v[2][0], v[3][0], v[4][0], v[5][0]};
 }
 
 // One format and row count over all shapes; false when the target was set and missed.
-static bool measure_shapes(struct bench *b, enum lf_weight_format format, uint32_t rows) {
+static bool measure_shapes(struct bench *b, const char *name, uint32_t rows) {
+    enum lf_weight_format format;
+    bool known = linear_set_format(&format, name);
+    LF_ASSERT(known);
     double target = target_of(format, rows), product = 1, least = 1e9;
     for (uint32_t s = 0; s < SHAPES; s++) {
         struct result r = measure(b, format, shapes[s], rows);
         double fraction = rows == 1 ? r.of_read : r.of_peak;
         printf("%-5s %u threads %3u rows %6ux%-5u %6.2f GB/s %5.2f of the read %7.1f GFLOP/s "
                "%5.2f of the peak (read %.1f, peak %.1f: %.2f of quiet cores)\n",
-               names[format], b->threads, rows, shapes[s][1], shapes[s][0], r.rate * 1e-9,
+               name, b->threads, rows, shapes[s][1], shapes[s][0], r.rate * 1e-9,
                r.of_read, r.flops * 1e-9, r.of_peak, r.read * 1e-9, r.peak * 1e-9,
                r.peak / (b->threads * b->core_peak));
         fflush(stdout);
@@ -150,42 +134,10 @@ static bool measure_shapes(struct bench *b, enum lf_weight_format format, uint32
     double mean = pow(product, 1.0 / SHAPES);
     bool met = mean >= target && least >= 0.7 * target;
     printf("%-5s %u threads %3u rows geometric mean %.2f of the %s, least %.2f, target %.2f: %s\n",
-           names[format], b->threads, rows, mean, rows == 1 ? "read" : "peak", least, target,
+           name, b->threads, rows, mean, rows == 1 ? "read" : "peak", least, target,
            target == 0 ? "none set" : met ? "pass" : "MISS");
     fflush(stdout);
     return met || target == 0;
-}
-
-static bool allocate(struct bench *b) {
-    b->weights = aligned_alloc(4096, SET_BYTES);
-    b->scales = malloc((size_t)OUT_MAX * (IN_MAX / 32));
-    b->x = malloc((size_t)ROWS_MAX * IN_MAX * 2);
-    b->y = malloc((size_t)ROWS_MAX * OUT_MAX * 4);
-    if (!b->weights || !b->scales || !b->x || !b->y)
-        return false;
-    b->probe = (struct lf_probe){.data = b->weights, .bytes = SET_BYTES};
-    return true;
-}
-
-// Weights without NaN codes in any format; rows of x with a normal spread, quantized to QA8.
-static void fill(struct bench *b) {
-    uint64_t state = 1;
-    for (size_t i = 0; i < SET_BYTES / 8; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        uint64_t bits = (state ^ state >> 29) & 0x8F8F8F8F8F8F8F8Fu;
-        ((uint64_t *)(void *)b->weights)[i] = bits | 0x3030303030303030u;
-    }
-    memset(b->scales, 118, (size_t)OUT_MAX * (IN_MAX / 32));
-    for (size_t i = 0; i < (size_t)ROWS_MAX * IN_MAX; i++) {
-        double sum = -6.0;
-        for (int k = 0; k < 12; k++) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            sum += (double)(state >> 11) * 0x1p-53;
-        }
-        b->x[i] = lf_bf16_from_f32((float)sum);
-    }
-    struct lf_act_quant_args args = {LF_ACT_QA8, ROWS_MAX, IN_MAX, b->x, IN_MAX, b->x, IN_MAX};
-    b->k.act_quant(b->pool, &args);
 }
 
 static void no_task(void *ctx, uint32_t i, uint32_t worker) {
@@ -220,10 +172,16 @@ static bool open_pool(struct bench *b, uint32_t threads) {
     return false;
 }
 
-// What the peak of a run is compared with, to see how much others took of it.
-static bool measure_core(struct bench *b) {
+// The set, and what the peak of a run is compared with, to see how much others took of it.
+static bool open_bench(struct bench *b) {
     if (!open_pool(b, 1))
         return false;
+    if (!linear_set_open(&b->set, SET_BYTES, &b->k, b->pool)) {
+        fprintf(stderr, "linear_bench: no memory for weights and rows\n");
+        lf_pool_close(b->pool);
+        return false;
+    }
+    b->probe = (struct lf_probe){.data = b->set.weights, .bytes = SET_BYTES};
     for (int i = 0; i < REPEATS_MAX; i++) {
         double rate = peak_rate(b);
         b->core_peak = rate > b->core_peak ? rate : b->core_peak;
@@ -233,18 +191,15 @@ static bool measure_core(struct bench *b) {
 }
 
 static bool run_threads(struct bench *b, uint32_t threads, const struct choice *choice) {
-    static const enum lf_weight_format formats[] = {LF_WEIGHT_BF16, LF_WEIGHT_FP8,
-                                                    LF_WEIGHT_MXFP4};
     bool met = true;
     if (!open_pool(b, threads))
         return false;
     measure_dispatch(b);
-    fill(b);
     for (uint32_t f = 0; f < 3; f++)
         for (uint32_t r = 0; r < COUNTS; r++)
-            if ((!choice->format || !strcmp(choice->format, names[formats[f]])) &&
+            if ((!choice->format || !strcmp(choice->format, names[f])) &&
                 (!choice->rows || choice->rows == row_counts[r]))
-                met &= measure_shapes(b, formats[f], row_counts[r]);
+                met &= measure_shapes(b, names[f], row_counts[r]);
     lf_pool_close(b->pool);
     return met;
 }
@@ -267,7 +222,7 @@ int main(int argc, char **argv) {
         else if (!strncmp(argv[i], "format=", 7))
             choice.format = value;
         else if (!strncmp(argv[i], "rows=", 5))
-            choice.rows = number(value, ROWS_MAX);
+            choice.rows = number(value, LINEAR_SET_ROWS);
         else if (!strncmp(argv[i], "isa=", 4))
             choice.isa = value;
         else if (!strncmp(argv[i], "repeats=", 8))
@@ -280,12 +235,14 @@ int main(int argc, char **argv) {
     }
     enum lf_isa isa;
     if (lf_isa_parse(&isa, choice.isa, &err) != LF_OK ||
-        lf_kernels_init(&b.k, isa, &err) != LF_OK || !allocate(&b)) {
+        lf_kernels_init(&b.k, isa, &err) != LF_OK) {
         fprintf(stderr, "linear_bench: %s\n", err.text);
         return 2;
     }
     b.repeats = choice.repeats ? choice.repeats : 1;
-    bool met = measure_core(&b);
+    if (!open_bench(&b))
+        return 2;
+    bool met = true;
     printf("set %s\n", lf_isa_name(isa == LF_ISA_AUTO ? lf_isa_best() : isa));
     for (const char *at = choice.threads; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         uint32_t threads = number(at, THREADS_MAX);
