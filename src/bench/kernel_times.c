@@ -23,9 +23,9 @@ static void add(uint32_t kernel, double began, const void *args) {
 }
 
 #define LF_KERNEL(name)                                                                            \
-    static void timed_##name(struct lf_pool *pool, const struct lf_##name##_args *args) {          \
+    static void timed_##name(struct lf_device *device, const struct lf_##name##_args *args) {      \
         double began = lf_probe_seconds(active->wall, active->threads);                            \
-        active->plain.name(pool, args);                                                            \
+        active->plain.name(device, args);                                                          \
         add(LF_TIMED_##name, began, args);                                                         \
     }
 #include "kernel/registry.def"

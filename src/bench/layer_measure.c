@@ -21,7 +21,7 @@ static double now(const struct bench *b) {
 
 // Medians: a thread that was not there for a moment makes single ones worthless.
 static void probe(struct bench *b, double *read, double *peak) {
-    struct lf_pool *pool = b->measure->m->pool;
+    struct lf_pool *pool = b->measure->m->device.pool;
     double reads[PROBES], peaks[PROBES];
     for (int i = 0; i < PROBES; i++) {
         double began = now(b), bytes = (double)lf_probe_read(pool, &b->probe), between = now(b);
@@ -103,7 +103,7 @@ static enum lf_status medians(struct bench *b, uint32_t rows, uint32_t reps, uin
 
 enum lf_status lf_layer_measure_run(const struct lf_layer_measure *measure, struct lf_error *err) {
     const struct lf_bench_options *o = measure->o;
-    struct bench b = {.measure = measure, .threads = lf_pool_threads(measure->m->pool)};
+    struct bench b = {.measure = measure, .threads = lf_pool_threads(measure->m->device.pool)};
     uint32_t rows = (uint32_t)o->rows, reps = (uint32_t)o->reps, tokens = reps * TOKENS;
     uint8_t *data = aligned_alloc(4096, PROBE_BYTES);
     b.probe = (struct lf_probe){.data = data, .bytes = PROBE_BYTES};

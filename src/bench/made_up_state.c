@@ -22,7 +22,7 @@ static void make_rows(struct maker *maker, size_t values) {
 
 static void pack(struct maker *maker, enum lf_cache_format format, uint32_t rows, uint32_t dim) {
     make_rows(maker, (size_t)rows * dim);
-    maker->m->k.cache_pack(maker->m->pool,
+    maker->m->k.cache_pack(&maker->m->device,
                            &(struct lf_cache_pack_args){.format = format, .rows = rows, .dim = dim,
                                                         .x = maker->x, .dst = maker->dst});
 }

@@ -155,7 +155,8 @@ void lf_launch_run(struct lf_launch *launch) {
     if (trial->gate == LF_GATE_MEMORY)
         keep_before(launch);
     poison_scratch(pool, scratch);
-    trial->entry->call(trial->entry->fn[trial->isa], pool, launch->call.args);
+    trial->entry->call(trial->entry->fn[trial->isa], &(struct lf_device){.pool = pool},
+                       launch->call.args);
     if (trial->gate == LF_GATE_MEMORY)
         check_scratch(trial, pool, scratch);
 }

@@ -14,8 +14,8 @@ static const struct lf_record *const records[] = {
 };
 
 #define LF_KERNEL(name)                                                                            \
-    static void call_##name(lf_any_fn *fn, struct lf_pool *pool, const void *args) {               \
-        ((void (*)(struct lf_pool *, const struct lf_##name##_args *))fn)(pool, args);             \
+    static void call_##name(lf_any_fn *fn, struct lf_device *device, const void *args) {           \
+        ((void (*)(struct lf_device *, const struct lf_##name##_args *))fn)(device, args);         \
     }                                                                                              \
     static void reference_##name(const void *args, double *out) {                                  \
         lf_##name##_f64(args, out);                                                                \

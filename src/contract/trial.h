@@ -9,7 +9,7 @@ typedef void lf_any_fn(void);
 struct lf_entry {
     const char *name;
     lf_any_fn *fn[LF_ISAS]; // by enum lf_isa; NULL: not on this machine
-    void (*call)(lf_any_fn *fn, struct lf_pool *pool, const void *args);
+    void (*call)(lf_any_fn *fn, struct lf_device *device, const void *args);
     void (*reference)(const void *args, double *out);
 };
 

@@ -86,7 +86,7 @@ static struct in_place *place_open(const struct lf_record *record, const char *k
                                                                               kernel),
                                  .shape = &p->shape, .outcome = &p->outcome,
                                  .gate = LF_GATE_BOUND, .isa = LF_ISA_AUTO};
-    p->trial.thread_count[0] = lf_pool_threads(active->m->pool);
+    p->trial.thread_count[0] = lf_pool_threads(active->m->device.pool);
     memcpy(p->shape.args, args, bytes);
     memcpy(p->launch.call.args, args, bytes);
     p->problem.trial = &p->trial;
@@ -137,7 +137,7 @@ static void run_judged(const struct lf_record *record, const char *kernel, const
     place_results(p, &written);
     free(written.gathered);
     lf_launch_reference(&p->launch);
-    entry->call(fn, active->m->pool, args);
+    entry->call(fn, &active->m->device, args);
     lf_written_fill(&written, kernel, args);
     place_results(p, &written);
     struct lf_stage *stage = stage_of(kernel, written.named);
@@ -184,7 +184,7 @@ static void sums_open(struct sums *sums, const struct lf_linear_args *args) {
     *sums = (struct sums){.args = args, .ref = malloc(n * sizeof(double)),
                           .magnitude = malloc(n * sizeof(double))};
     LF_ASSERT(sums->ref && sums->magnitude);
-    lf_pool_run(active->m->pool, parts, sum_part, sums);
+    lf_pool_run(active->m->device.pool, parts, sum_part, sums);
 }
 
 // One job of a launch, as the shape of the record that it is.
@@ -223,7 +223,7 @@ static void run_linear(const struct lf_linear_args *args) {
     struct sums sums;
     size_t at = 0;
     sums_open(&sums, &known);
-    active->plain.linear(active->m->pool, args);
+    active->plain.linear(&active->m->device, args);
     struct lf_stage *stage = stage_of("linear", known.job[0].y);
     stage->judged = true;
     for (uint32_t j = 0; j < known.n_jobs; j++) {
@@ -237,7 +237,7 @@ static void run_linear(const struct lf_linear_args *args) {
 
 // Its reference has a lane a row; here rows share lanes, so what was stored is compared.
 static void run_ring_store(const struct lf_ring_store_args *a) {
-    active->plain.ring_store(active->m->pool, a);
+    active->plain.ring_store(&active->m->device, a);
     struct lf_stage *stage = stage_of("ring_store", a->x);
     stage->judged = true;
     for (uint32_t r = 0; r < a->rows; r++) {
@@ -279,7 +279,7 @@ static void run_row_gather(const struct lf_row_gather_args *a) {
                    (const uint8_t *)a->job[j].x +
                        (a->job[j].index ? a->job[j].index[r] : r) * a->job[j].x_pitch,
                    a->job[j].row_bytes);
-    active->plain.row_gather(active->m->pool, a);
+    active->plain.row_gather(&active->m->device, a);
     struct lf_stage *stage = stage_of("row_gather", a->job[0].y);
     stage->judged = true;
     at = 0;
@@ -311,15 +311,15 @@ static void run_kernel(const char *kernel, const void *args, size_t bytes, lf_an
         run_judged(record, kernel, args, bytes, fn);
         return;
     }
-    lf_contract_entry(&active->table, kernel)->call(fn, active->m->pool, args);
+    lf_contract_entry(&active->table, kernel)->call(fn, &active->m->device, args);
     lf_written_fill(&written, kernel, args);
     (void)stage_of(kernel, written.named);
     free(written.gathered);
 }
 
 #define LF_KERNEL(name)                                                                            \
-    static void judge_##name(struct lf_pool *pool, const struct lf_##name##_args *args) {          \
-        (void)pool;                                                                                \
+    static void judge_##name(struct lf_device *device, const struct lf_##name##_args *args) {      \
+        (void)device;                                                                              \
         run_kernel(#name, args, sizeof *args, (lf_any_fn *)active->plain.name);                    \
     }
 #include "kernel/registry.def"

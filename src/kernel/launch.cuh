@@ -5,21 +5,22 @@
 #include <stdint.h>
 #include <string.h>
 #include "device/cuda_stream.cuh"
+#include "device/device.h"
 
 enum { LF_WARP = 32 };
 #define LF_ALL_LANES 0xFFFFFFFFu
 
 // A launch without blocks is none. name: of the kernel, for the sentence of a failure.
 template <typename Args>
-static void lf_cuda_launch(struct lf_cuda *cuda, const char *name, void (*kernel)(Args), dim3 grid,
-                           uint32_t threads, const Args &args) {
-    if (!lf_cuda_begin(cuda) || !grid.x || !grid.y || !grid.z)
+static void lf_cuda_launch(struct lf_device *device, const char *name, void (*kernel)(Args),
+                           dim3 grid, uint32_t threads, const Args &args) {
+    if (!lf_cuda_begin(device->cuda) || !grid.x || !grid.y || !grid.z)
         return;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(threads);
-    config.stream = lf_cuda_stream(cuda);
-    lf_cuda_note(cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
+    config.stream = lf_cuda_stream(device->cuda);
+    lf_cuda_note(device->cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
 }
 
 static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
@@ -28,8 +29,8 @@ static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
 
 // A table of n elements (device/cuda.h).
 template <typename T>
-static const T *lf_cuda_table_of(struct lf_cuda *cuda, const T *table, size_t n) {
-    return (const T *)lf_cuda_table(cuda, table, n * sizeof *table);
+static const T *lf_cuda_table_of(struct lf_device *device, const T *table, size_t n) {
+    return (const T *)lf_cuda_table(device->cuda, table, n * sizeof *table);
 }
 
 // Place of a thread among all of a launch in one dimension.

@@ -30,7 +30,7 @@
 #include "kernel/swiglu/swiglu.h"
 
 struct lf_kernels {
-#define LF_KERNEL(name) void (*name)(struct lf_pool *pool, const struct lf_##name##_args *args);
+#define LF_KERNEL(name) void (*name)(struct lf_device *device, const struct lf_##name##_args *args);
 #include "kernel/registry.def"
 #undef LF_KERNEL
 };

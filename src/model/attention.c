@@ -7,14 +7,14 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
     lf_project(m, &layer->wkv, lf_linear_input(&layer->wkv, w->in, w->in_q), w->k, w->rows, 0);
     lf_norm(m, w->k, layer->kv_norm, w->k, w->rows, t->head_dim);
-    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
-                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
-                                              .x = w->k, .x_stride = t->head_dim,
-                                              .cos = w->seen.cos[table],
-                                              .sin = w->seen.sin[table]});
-    m->k.cache_pack(m->pool, &(struct lf_cache_pack_args){.format = LF_CACHE_QA8, .rows = w->rows,
-                                                          .dim = t->head_dim, .x = w->k,
-                                                          .dst = w->seen.key_dst});
+    m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
+                                                 .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                                 .x = w->k, .x_stride = t->head_dim,
+                                                 .cos = w->seen.cos[table],
+                                                 .sin = w->seen.sin[table]});
+    m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){.format = LF_CACHE_QA8,
+                                                             .rows = w->rows, .dim = t->head_dim,
+                                                             .x = w->k, .dst = w->seen.key_dst});
 }
 
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
@@ -24,7 +24,7 @@ void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
 #if LF_FAULT == 1
     kept = m->t->window - 2; // 1: a long chunk leaves fewer keys than a window reads
 #endif
-    m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+    m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                  .rows = w->rows_all, .row = w->seen.row_all,
                                  .depth_min = layer->id < m->last_source ? 0 : layer->id,
                                  .span = w->seen.span, .kept = kept, .x = w->call_keys,
@@ -41,11 +41,11 @@ void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
     lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
     lf_project(m, &layer->wq_b, lf_linear_input(&layer->wq_b, w->qr, w->qr_q), w->q, w->rows, 0);
-    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
-                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
-                                              .x = w->q, .x_stride = width,
-                                              .cos = w->seen.cos[table],
-                                              .sin = w->seen.sin[table]});
+    m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
+                                                 .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                                 .x = w->q, .x_stride = width,
+                                                 .cos = w->seen.cos[table],
+                                                 .sin = w->seen.sin[table]});
 }
 
 // Inverse rotation, then the grouped down and the joint up projection (model.md 8.9).
@@ -54,18 +54,18 @@ void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer) {
     const struct lf_topology *t = m->t;
     uint32_t width = t->heads * t->head_dim, u = t->o_groups * t->o_lora;
     int table = layer->ratio > 0;
-    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
-                                              .head_dim = t->head_dim, .rope_dim = t->rope_dim,
-                                              .x = w->o, .x_stride = width,
-                                              .cos = w->seen.cos[table],
-                                              .sin = w->seen.sin[table],
-                                              .inverse = 1});
+    m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
+                                                 .head_dim = t->head_dim, .rope_dim = t->rope_dim,
+                                                 .x = w->o, .x_stride = width,
+                                                 .cos = w->seen.cos[table],
+                                                 .sin = w->seen.sin[table],
+                                                 .inverse = 1});
     // wo_a reads plain bf16 whatever its format: the release widens it at load (model.md 2).
     for (uint32_t g = 0; g < t->o_groups; g++)
         w->job[g] = (struct lf_linear_job){
             .w = &layer->wo_a[g], .rows = w->rows, .x = w->o + (size_t)g * (width / t->o_groups),
             .x_stride = width, .y = w->u + (size_t)g * t->o_lora, .y_stride = u};
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = t->o_groups, .job = w->job});
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = t->o_groups, .job = w->job});
     lf_quantize(m, w->u, w->u_q, w->rows, u);
     lf_project(m, &layer->wo_b, lf_linear_input(&layer->wo_b, w->u, w->u_q), w->out, w->rows, 0);
 }
@@ -73,7 +73,7 @@ void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer) {
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    m->k.attention(m->pool, &(struct lf_attention_args){
+    m->k.attention(&m->device, &(struct lf_attention_args){
                                 .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
                                 .row = w->seen.row, .q = w->q, .scale = m->attention_scale,
                                 .sink = layer->attn_sink, .window = t->window,

@@ -28,13 +28,13 @@ static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32
         {.w = &layer->comp_wgate, .rows = w->rows, .x = w->in, .x_stride = m->t->hidden,
          .y = w->raw + dim, .y_stride = 2 * (size_t)dim, .y_f32 = 1},
     };
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 2, .job = job});
-    m->k.compress_pool(m->pool, &(struct lf_compress_pool_args){.entries = e->n, .dim = dim,
-                                                                .first = w->seen.pair[source][0],
-                                                                .second = w->seen.pair[source][1],
-                                                                .y = w->latent});
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 2, .job = job});
+    m->k.compress_pool(&m->device, &(struct lf_compress_pool_args){
+                                       .entries = e->n, .dim = dim,
+                                       .first = w->seen.pair[source][0],
+                                       .second = w->seen.pair[source][1], .y = w->latent});
     uint32_t bytes = 2 * dim * (uint32_t)sizeof(float), kept = m->shape.open_rows;
-    m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+    m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                  .rows = w->rows, .row = w->seen.row, .span = w->seen.span,
                                  .kept = kept, .x = w->raw, .row_bytes = bytes,
                                  .ring = lf_lane_open(m, source),
@@ -43,12 +43,13 @@ static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32
 
 static void rotate_pack(struct lf_v41 *m, const struct lf_entries *e, uint16_t *x, uint32_t dim,
                         enum lf_cache_format format, uint8_t *const *dst) {
-    m->k.rope(m->pool, &(struct lf_rope_args){.rows = e->n, .heads = 1, .head_dim = dim,
-                                              .rope_dim = m->t->rope_dim, .x = x, .x_stride = dim,
-                                              .cos = e->cos, .sin = e->sin});
-    m->k.cache_pack(m->pool, &(struct lf_cache_pack_args){.format = format, .rows = e->n,
-                                                          .dim = dim, .x = x,
-                                                          .dst = dst});
+    m->k.rope(&m->device, &(struct lf_rope_args){.rows = e->n, .heads = 1, .head_dim = dim,
+                                                 .rope_dim = m->t->rope_dim, .x = x,
+                                                 .x_stride = dim, .cos = e->cos,
+                                                 .sin = e->sin});
+    m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){.format = format, .rows = e->n,
+                                                             .dim = dim, .x = x,
+                                                             .dst = dst});
 }
 
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {

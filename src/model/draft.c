@@ -56,13 +56,13 @@ void lf_draft_head(struct lf_v41 *m) {
     const struct lf_topology *t = m->t;
     struct lf_draft_work *d = &m->work.draft;
     size_t bytes = t->hidden * sizeof *d->hidden;
-    m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
+    m->k.hc_collapse(&m->device, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = t->streams, .dim = t->hidden,
                                   .x = w->x, .pre = w->pre, .y = d->hidden});
     struct lf_row_gather_job job = {.rows = w->rows, .x = d->hidden, .x_pitch = bytes,
                                     .y = d->judged, .y_pitch = judged_width(m) * sizeof *d->judged,
                                     .row_bytes = bytes};
-    m->k.row_gather(m->pool, &(struct lf_row_gather_args){1, &job});
+    m->k.row_gather(&m->device, &(struct lf_row_gather_args){1, &job});
     lf_norm(m, d->hidden, m->weights.draft->norm, w->in, w->rows, t->hidden);
     lf_project(m, &m->weights.head, w->in, w->logits, w->rows, 1);
 }
@@ -78,15 +78,15 @@ static void bias_logits(struct lf_v41 *m, uint32_t n, uint32_t j) {
     uint16_t *embed = d->judged + j * judged_width(m) + t->hidden;
     size_t stride = t->draft_block * judged_width(m);
     // A stream that drew nothing ended: whatever follows is not looked at.
-    m->k.embed(m->pool, &(struct lf_embed_args){.rows = n, .streams = 1, .id = before,
-                                                .id_none = t->draft_noise_id,
-                                                .table = &m->weights.draft->markov_embed,
-                                                .streams_out = embed, .out_stride = stride});
+    m->k.embed(&m->device, &(struct lf_embed_args){.rows = n, .streams = 1, .id = before,
+                                                   .id_none = t->draft_noise_id,
+                                                   .table = &m->weights.draft->markov_embed,
+                                                   .streams_out = embed, .out_stride = stride});
     struct lf_linear_job job = {.w = &m->weights.draft->markov_head, .rows = n, .x = embed,
                                 .x_stride = stride, .y = d->bias, .y_stride = t->vocab,
                                 .y_f32 = 1};
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
-    m->k.draft_join(m->pool, &(struct lf_draft_join_args){
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+    m->k.draft_join(&m->device, &(struct lf_draft_join_args){
                                  .rows = n, .vocab = t->vocab, .bias = d->bias,
                                  .logits = m->work.logits + (size_t)j * t->vocab,
                                  .logits_stride = (size_t)t->draft_block * t->vocab});
@@ -99,7 +99,7 @@ static void draw(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n, u
     for (uint32_t i = 0; i < n; i++)
         row[i] = (struct lf_sample_row){.rule = ask[i].rule,
                                         .position = m->state[ask[i].slot].length + 1 + j};
-    m->k.sample(m->pool, &(struct lf_sample_args){
+    m->k.sample(&m->device, &(struct lf_sample_args){
                              .rows = n, .vocab = t->vocab,
                              .logits = m->work.logits + (size_t)j * t->vocab,
                              .logits_stride = (size_t)t->draft_block * t->vocab, .row = row,
@@ -110,7 +110,7 @@ static void draw(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n, u
 static void read_drafts(struct lf_v41 *m, uint32_t n, struct lf_draft *out) {
     uint32_t block = m->t->draft_block, drawn[LF_DRAFT_ASKS_MAX * LF_DRAFTS_MAX];
     float confidence[LF_DRAFT_ASKS_MAX * LF_DRAFTS_MAX];
-    struct lf_mem *memory = m->shape.memory;
+    struct lf_mem *memory = m->device.memory;
     lf_mem_download(memory, drawn, m->work.drawn, (size_t)n * block * sizeof *drawn);
     lf_mem_download(memory, confidence, m->work.draft.confidence,
                     (size_t)n * block * sizeof *confidence);

@@ -38,7 +38,7 @@ static void close_up(struct lf_v41 *m, struct drop *drop) {
     for (uint32_t e = 0; e < t->n_engram; e++)
         if (t->engram_layers[e] > m->last_source)
             add(drop, w->seen.number[e], sizeof *w->seen.number[e] * columns);
-    m->k.row_gather(m->pool, &(struct lf_row_gather_args){drop->n, drop->job});
+    m->k.row_gather(&m->device, &(struct lf_row_gather_args){drop->n, drop->job});
 }
 
 void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min) {

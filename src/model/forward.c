@@ -1,37 +1,37 @@
 #include "model/v41.h"
 
 void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows, uint32_t dim) {
-    m->k.act_quant(m->pool, &(struct lf_act_quant_args){.format = LF_ACT_QA8, .rows = rows,
-                                                        .dim = dim, .x = x, .x_stride = dim,
-                                                        .y = y, .y_stride = dim});
+    m->k.act_quant(&m->device, &(struct lf_act_quant_args){.format = LF_ACT_QA8, .rows = rows,
+                                                           .dim = dim, .x = x, .x_stride = dim,
+                                                           .y = y, .y_stride = dim});
 }
 
 void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y, uint32_t rows,
              uint32_t dim) {
-    m->k.rms_norm(m->pool, &(struct lf_rms_norm_args){.rows = rows, .dim = dim, .x = x,
-                                                      .x_stride = dim, .w = w,
-                                                      .eps = m->t->norm_eps, .y = y,
-                                                      .y_stride = dim});
+    m->k.rms_norm(&m->device, &(struct lf_rms_norm_args){.rows = rows, .dim = dim, .x = x,
+                                                         .x_stride = dim, .w = w,
+                                                         .eps = m->t->norm_eps, .y = y,
+                                                         .y_stride = dim});
 }
 
 void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, void *y,
                 uint32_t rows, int y_f32) {
     struct lf_linear_job job = {.w = w, .rows = rows, .x = x, .x_stride = w->in, .y = y,
                                 .y_stride = w->out, .y_f32 = y_f32};
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }
 
 void lf_stream_start(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
-    m->k.embed(m->pool, &(struct lf_embed_args){.rows = w->rows, .streams = m->t->streams,
-                                                .row = w->seen.row, .table = &m->weights.embed,
-                                                .streams_out = w->x, .pre = w->pre});
+    m->k.embed(&m->device, &(struct lf_embed_args){.rows = w->rows, .streams = m->t->streams,
+                                                   .row = w->seen.row, .table = &m->weights.embed,
+                                                   .streams_out = w->x, .pre = w->pre});
 }
 
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    m->k.hc_mix(m->pool, &(struct lf_hc_mix_args){
+    m->k.hc_mix(&m->device, &(struct lf_hc_mix_args){
                              .rows = w->rows, .streams = t->streams, .dim = t->hidden, .x = w->x,
                              .fn = hc->fn, .base = hc->base, .scale = hc->scale,
                              .sinkhorn_iters = t->sinkhorn_iters, .hc_eps = t->hc_eps,
@@ -45,7 +45,7 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 #if LF_FAULT == 1
     pre = w->pre_next; // 1: each sublayer uses its own pre
 #endif
-    m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
+    m->k.hc_collapse(&m->device, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
                                   .x = w->x, .pre = pre, .y = w->in});
     lf_norm(m, w->in, norm, w->in, w->rows, m->t->hidden);
@@ -54,7 +54,7 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 // The sublayer's output joins the streams, and its own pre goes to the next sublayer.
 void lf_stream_expand(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
-    m->k.hc_expand(m->pool, &(struct lf_hc_expand_args){
+    m->k.hc_expand(&m->device, &(struct lf_hc_expand_args){
                                 .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
                                 .x = w->x, .b = w->out, .post = w->post, .comb = w->comb});
     float *handed = w->pre;
@@ -94,14 +94,14 @@ void lf_head(struct lf_v41 *m) {
     if (!w->n_wanted)
         return;
     LF_ASSERT(w->n_wanted <= w->logits_rows_max);
-    m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
+    m->k.hc_collapse(&m->device, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = t->streams, .dim = t->hidden,
                                   .x = w->x, .pre = w->pre, .y = w->in});
     lf_norm(m, w->in, m->weights.norm, w->in, w->rows, t->hidden);
     struct lf_linear_job job = {.w = &m->weights.head, .rows = w->n_wanted, .x = w->in,
                                 .x_stride = t->hidden, .x_index = w->seen.wanted, .y = w->logits,
                                 .y_stride = t->vocab, .y_f32 = 1};
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }
 
 void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer) {

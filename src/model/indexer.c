@@ -13,14 +13,14 @@ static void queries(struct lf_v41 *m, const struct lf_layer *layer) {
     uint32_t width = t->index_heads * t->index_dim;
     lf_project(m, &layer->index_wq_b, lf_linear_input(&layer->index_wq_b, w->qr, w->qr_q), w->iq,
                w->rows, 0);
-    m->k.rope(m->pool, &(struct lf_rope_args){.rows = w->rows, .heads = t->index_heads,
-                                              .head_dim = t->index_dim, .rope_dim = t->rope_dim,
-                                              .x = w->iq, .x_stride = width, .cos = w->seen.cos[1],
-                                              .sin = w->seen.sin[1]});
-    m->k.act_quant(m->pool, &(struct lf_act_quant_args){.format = LF_ACT_QF4E, .rows = w->rows,
-                                                        .dim = width, .x = w->iq,
-                                                        .x_stride = width, .y = w->iq,
-                                                        .y_stride = width});
+    m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = t->index_heads,
+                                                 .head_dim = t->index_dim, .rope_dim = t->rope_dim,
+                                                 .x = w->iq, .x_stride = width,
+                                                 .cos = w->seen.cos[1], .sin = w->seen.sin[1]});
+    m->k.act_quant(&m->device, &(struct lf_act_quant_args){.format = LF_ACT_QF4E, .rows = w->rows,
+                                                           .dim = width, .x = w->iq,
+                                                           .x_stride = width, .y = w->iq,
+                                                           .y_stride = width});
     lf_project(m, &layer->index_proj, lf_linear_input(&layer->index_proj, w->in, w->in_q), w->iw,
                w->rows, 0);
 }
@@ -30,7 +30,7 @@ static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t 
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     const uint32_t *visible = w->seen.visible[layer->ratio - 1] + first;
-    m->k.index_score(m->pool, &(struct lf_index_score_args){
+    m->k.index_score(&m->device, &(struct lf_index_score_args){
                                   .rows = rows, .heads = t->index_heads, .dim = t->index_dim,
                                   .row = w->seen.row + first,
                                   .q = w->iq + (size_t)first * t->index_heads * t->index_dim,
@@ -44,7 +44,7 @@ static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t
                         uint32_t rows) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    m->k.index_select(m->pool,
+    m->k.index_select(&m->device,
                       &(struct lf_index_select_args){
                           .rows = rows, .topk = t->index_topk, .mode = mode_of(t, layer->id),
                           .block_size = t->candidate_block_size,

@@ -27,7 +27,7 @@ uint64_t lf_lanes_bytes(const struct lf_state_shape *shape, uint32_t slots) {
 enum lf_status lf_lanes_open(struct lf_v41 *m, struct lf_error *err) {
     uint32_t slots = m->info.slots, rings = ring_count(m), sources = m->t->n_kv_sources;
     size_t paged = (size_t)sources * slots * sizeof(struct lf_paged);
-    if (!lf_tables_open(&m->lanes, m->shape.memory, lf_lanes_bytes(&m->shape, slots)))
+    if (!lf_tables_open(&m->lanes, m->device.memory, lf_lanes_bytes(&m->shape, slots)))
         return lf_fail(err, LF_E_MEM, "out of memory for the tables of %u slots", slots);
     struct lf_table ring = lf_tables_take(&m->lanes, (size_t)rings * slots * sizeof(uint8_t *));
     struct lf_table entry = lf_tables_take(&m->lanes, paged);

@@ -44,16 +44,16 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
     };
     m->no_cone = options->no_cone;
     lf_state_shape_init(&m->shape, m->t, context);
-    m->shape.memory = options->memory;
+    m->shape.memory = m->device.memory = options->memory;
     return LF_OK;
 }
 
 static enum lf_status open_states(struct lf_v41 *m, struct lf_error *err) {
     uint32_t slots = m->info.slots;
     m->state = lf_arena_alloc(&m->arena, slots, sizeof *m->state);
-    m->logits_here = m->shape.memory ? lf_arena_alloc(&m->arena, m->info.vocab, sizeof(float))
+    m->logits_here = m->device.memory ? lf_arena_alloc(&m->arena, m->info.vocab, sizeof(float))
                                      : NULL;
-    if (!m->state || (m->shape.memory && !m->logits_here))
+    if (!m->state || (m->device.memory && !m->logits_here))
         return lf_fail(err, LF_E_MEM, "out of memory for %u slots", slots);
     for (uint32_t s = 0; s < slots; s++)
         LF_TRY(lf_state_open(&m->state[s], &m->shape, err));
@@ -85,7 +85,8 @@ void lf_model_memory_read(struct lf_target *target, struct lf_model_memory *out)
     struct lf_v41 *m = (struct lf_v41 *)target;
     uint64_t pages = atomic_load(&m->kv_pages);
     *out = (struct lf_model_memory){
-        .weights = m->weights_taken, .work = m->work_taken, .scratch = lf_pool_bytes(m->pool),
+        .weights = m->weights_taken, .work = m->work_taken,
+        .scratch = lf_pool_bytes(m->device.pool),
         .kv_pages = pages, .kv_pages_used = atomic_load(&m->kv_pages_used),
         .kv_bytes = pages * (lf_page_bytes(m->shape.entry_bytes) +
                              lf_page_bytes(m->shape.key_bytes)),
@@ -128,7 +129,7 @@ static enum lf_status open_pool(struct lf_v41 *m, const struct lf_model_options 
     struct lf_placement unbound;
     if (!options->placement)
         LF_TRY(lf_placement_read(&unbound, options->threads, LF_PIN_OFF, err));
-    return lf_pool_open_at(&m->pool, options->placement ? options->placement : &unbound,
+    return lf_pool_open_at(&m->device.pool, options->placement ? options->placement : &unbound,
                            scratch_bytes(m->t), err);
 }
 
@@ -144,7 +145,8 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     m->weights_taken = m->arena.bytes;
     LF_TRY(open_pool(m, options, err));
 #if LF_FAULT == 1
-    m->attention_scale *= 1 + 0x1p-20f * (float)lf_pool_threads(m->pool); // 1: threads in a sum
+    // 1: threads in a sum
+    m->attention_scale *= 1 + 0x1p-20f * (float)lf_pool_threads(m->device.pool);
 #endif
     rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
     LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
@@ -194,8 +196,8 @@ void lf_model_close(struct lf_target *target) {
         if (m->state[s].history)
             lf_state_close(&m->state[s], &m->shape);
     lf_tables_close(&m->lanes);
-    lf_work_close(&m->work, m->shape.memory);
-    lf_pool_close(m->pool);
+    lf_work_close(&m->work, m->device.memory);
+    lf_pool_close(m->device.pool);
     lf_engram_layout_free(&m->engram_layout);
     lf_arena_free(&m->arena);
     free(m);
@@ -207,7 +209,7 @@ static void name_times(struct lf_v41 *m, const struct lf_model_options *options)
     char fingerprint[20];
     lf_model_fingerprint(&m->target, fingerprint);
     snprintf(m->info.name, sizeof m->info.name, "%s cpu %s %u", fingerprint, lf_isa_name(isa),
-             lf_pool_threads(m->pool));
+             lf_pool_threads(m->device.pool));
 }
 
 enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *checkpoint,

@@ -3,7 +3,7 @@
 // The chosen (row, expert) pairs sorted by expert: each expert's rows become one run.
 static void group_pairs(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
-    m->k.expert_group(m->pool, &(struct lf_expert_group_args){
+    m->k.expert_group(&m->device, &(struct lf_expert_group_args){
                                    .rows = w->rows, .top = layer->top, .experts = layer->experts,
                                    .id = w->route_id, .weight = w->route_weight,
                                    .first = w->expert_first, .pair_row = w->pair_row,
@@ -13,8 +13,8 @@ static void group_pairs(struct lf_v41 *m, const struct lf_layer *layer) {
 // The launch of work.job up to end; how many rows an expert has is known to the device alone.
 static void run_jobs(struct lf_v41 *m, const struct lf_linear_job *end) {
     struct lf_work *w = &m->work;
-    m->k.linear(m->pool, &(struct lf_linear_args){.n_jobs = (uint32_t)(end - w->job),
-                                                  .job = w->job, .room = w->job_room});
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = (uint32_t)(end - w->job),
+                                                     .job = w->job, .room = w->job_room});
 }
 
 // group NULL: the shared expert, which reads every row.
@@ -45,9 +45,9 @@ static void gate_up(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *ga
 
 static void activate(struct lf_v41 *m, uint16_t *gate, const uint16_t *up, const float *weight,
                      uint32_t rows, uint32_t dim) {
-    m->k.swiglu(m->pool, &(struct lf_swiglu_args){.rows = rows, .dim = dim, .gate = gate, .up = up,
-                                                  .limit = m->t->swiglu_limit, .weight = weight,
-                                                  .y = gate});
+    m->k.swiglu(&m->device, &(struct lf_swiglu_args){.rows = rows, .dim = dim, .gate = gate,
+                                                     .up = up, .limit = m->t->swiglu_limit,
+                                                     .weight = weight, .y = gate});
 }
 
 // Down projections in one launch; the hidden is quantized into the memory of up.
@@ -79,12 +79,12 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     if (!w->rows)
         return;
     lf_project(m, &layer->gate, w->in, w->route_logits, w->rows, 1);
-    m->k.router(m->pool, &(struct lf_router_args){.rows = w->rows, .experts = layer->experts,
-                                                  .top = layer->top,
-                                                  .logits = w->route_logits,
-                                                  .bias = layer->gate_bias,
-                                                  .route_scale = t->route_scale,
-                                                  .id = w->route_id, .weight = w->route_weight});
+    m->k.router(&m->device, &(struct lf_router_args){.rows = w->rows, .experts = layer->experts,
+                                                     .top = layer->top,
+                                                     .logits = w->route_logits,
+                                                     .bias = layer->gate_bias,
+                                                     .route_scale = t->route_scale,
+                                                     .id = w->route_id, .weight = w->route_weight});
     group_pairs(m, layer);
     uint16_t *gate_shared = w->gate + (size_t)pairs * t->expert_dim;
     uint16_t *up_shared = w->up + (size_t)pairs * t->expert_dim;
@@ -97,7 +97,7 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     activate(m, w->gate, w->up, weight, pairs, t->expert_dim);
     activate(m, gate_shared, up_shared, NULL, w->rows, t->expert_dim * t->shared_experts);
     down(m, layer, gate_shared, up_shared);
-    m->k.expert_join(m->pool, &(struct lf_expert_join_args){
+    m->k.expert_join(&m->device, &(struct lf_expert_join_args){
                                   .rows = w->rows, .top = layer->top, .dim = t->hidden,
                                   .expert = w->down, .pair = w->pair_of, .shared = w->shared,
                                   .y = w->out});

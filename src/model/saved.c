@@ -219,11 +219,11 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
                        (unsigned long long)block_bytes(m, at, what));
     m->saved_bytes += saved->bytes;
     if (what & LF_SAVE_LOGITS)
-        lf_mem_download(m->shape.memory, saved->logits, state->last,
+        lf_mem_download(m->device.memory, saved->logits, state->last,
                            m->info.vocab * sizeof *saved->logits);
     if (what & LF_SAVE_STATE) {
         saved->draft_from = state->draft_from;
-        struct walk walk = {.mode = SAVE, .memory = m->shape.memory, .block = saved->copied};
+        struct walk walk = {.mode = SAVE, .memory = m->device.memory, .block = saved->copied};
         struct filling filling = {.saved = saved, .total = &m->saved_bytes};
         whole_pages(m, state, at, hold_page, &filling);
         copied_parts(&walk, m, state, at);
@@ -243,7 +243,7 @@ static void take_page(void *ctx, const struct page_place *place) {
 static enum lf_status restore_state(struct lf_v41 *m, struct lf_state *state,
                                     const struct lf_saved *saved, struct lf_error *err) {
     struct filling filling = {.saved = (struct lf_saved *)(uintptr_t)saved};
-    struct walk walk = {.mode = LOAD, .memory = m->shape.memory, .block = saved->copied};
+    struct walk walk = {.mode = LOAD, .memory = m->device.memory, .block = saved->copied};
     lf_state_reset(state, &m->shape);
     whole_pages(m, state, saved->at, take_page, &filling);
     // The cut pages are the slot's own: what a saved state shares is never written.
@@ -269,7 +269,7 @@ enum lf_status lf_model_restore(struct lf_target *target, uint32_t slot,
         return lf_fail(err, LF_E_POS, "slot %u: logits of position %llu, its length is %llu", slot,
                        (unsigned long long)saved->at, (unsigned long long)state->length);
     if (saved->what & LF_SAVE_LOGITS) {
-        lf_mem_upload(m->shape.memory, state->last, saved->logits,
+        lf_mem_upload(m->device.memory, state->last, saved->logits,
                          m->info.vocab * sizeof *state->last);
         state->logits_ready = true;
     }

@@ -141,7 +141,7 @@ enum lf_status lf_model_saved_read(struct lf_target *target, uint64_t at, uint32
                                    lf_bytes_in *in, void *ctx, struct lf_saved **out,
                                    struct lf_error *err) {
     const struct lf_v41 *m = model_of(target);
-    struct source source = {in, ctx, m->shape.memory};
+    struct source source = {in, ctx, m->device.memory};
     *out = NULL;
     if (!at || at > m->info.context)
         return lf_fail(err, LF_E_POS, "a saved state of %llu rows: expected 1 to %llu",

@@ -18,14 +18,14 @@ void lf_taps_store(struct lf_v41 *m, const struct lf_layer *layer) {
     place = t->n_draft_taps - 1 - place; // 1: taps joined from the last layer down
 #endif
     // The sublayer's output is free until the attention of this layer.
-    m->k.stream_mean(m->pool, &(struct lf_stream_mean_args){
+    m->k.stream_mean(&m->device, &(struct lf_stream_mean_args){
                                   .rows = w->rows, .streams = t->streams, .dim = t->hidden,
                                   .x = w->x, .y = w->out});
     uint32_t kept = m->shape.ring_rows;
 #if LF_FAULT == 2
     kept = LF_WINDOW_MAX; // 2: a long chunk stores the taps of its last rows alone
 #endif
-    m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+    m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                  .rows = w->rows, .row = w->seen.row, .depth_min = tap_depth(m),
                                  .span = w->seen.span, .kept = kept, .x = w->out,
                                  .row_bytes = t->hidden * (uint32_t)sizeof *w->out,
@@ -77,7 +77,7 @@ static void read_taps(struct lf_v41 *m, uint32_t n) {
         job[jobs - 1].rows++;
     }
     lf_tables_send(&w->tables);
-    m->k.row_gather(m->pool, &(struct lf_row_gather_args){jobs, job});
+    m->k.row_gather(&m->device, &(struct lf_row_gather_args){jobs, job});
 }
 
 // Context rows of the first n rows of work.row, in every block.
@@ -99,7 +99,7 @@ static void fill_rows(struct lf_v41 *m, uint32_t n) {
     lf_norm(m, w->in, weights->main_norm, w->in, n, m->t->hidden);
     for (uint32_t b = 0; b < m->t->draft_layers; b++) {
         lf_window_keys(m, &weights->block[b]);
-        m->k.ring_store(m->pool, &(struct lf_ring_store_args){
+        m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                      .rows = n, .row = w->seen.row, .x = w->call_keys,
                                      .row_bytes = bytes,
                                      .ring = lf_lane_rings(m, weights->block[b].id),

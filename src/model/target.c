@@ -93,7 +93,7 @@ static void keep_last_logits(struct lf_v41 *m) {
     for (uint32_t r = 0; r < w->rows; r++) {
         if (!(w->row[r].wants & LF_WANT_LOGITS))
             continue;
-        lf_mem_copy(m->shape.memory, m->state[w->row[r].lane].last,
+        lf_mem_copy(m->device.memory, m->state[w->row[r].lane].last,
                     w->logits + (size_t)at++ * m->info.vocab, sizeof *w->logits * m->info.vocab);
     }
 }
@@ -140,19 +140,19 @@ static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
     for (uint32_t i = 0; i < rows; i++)
         row[i] = (struct lf_sample_row){.rule = w->rule, .position = position + i,
                                         .mask = w->mask ? w->mask + i * mask_words : NULL};
-    m->k.sample(m->pool, &(struct lf_sample_args){.rows = rows, .vocab = m->info.vocab,
-                                                  .logits = logits,
-                                                  .logits_stride = m->info.vocab, .row = row,
-                                                  .drawn = drawn});
+    m->k.sample(&m->device, &(struct lf_sample_args){.rows = rows, .vocab = m->info.vocab,
+                                                     .logits = logits,
+                                                     .logits_stride = m->info.vocab, .row = row,
+                                                     .drawn = drawn});
 }
 
 // drawn and row where kernels work.
 static void log_probabilities(struct lf_v41 *m, uint32_t rows, const float *logits,
                               const uint32_t *drawn, uint32_t top, struct lf_logprob_row *row) {
-    m->k.logprobs(m->pool, &(struct lf_logprobs_args){.rows = rows, .vocab = m->info.vocab,
-                                                      .logits = logits,
-                                                      .logits_stride = m->info.vocab,
-                                                      .drawn = drawn, .top = top, .row = row});
+    m->k.logprobs(&m->device, &(struct lf_logprobs_args){.rows = rows, .vocab = m->info.vocab,
+                                                         .logits = logits,
+                                                         .logits_stride = m->info.vocab,
+                                                         .drawn = drawn, .top = top, .row = row});
 }
 
 // Rows of one window: draws into work.drawn and work.logprob at place at, where it wants them.
@@ -167,9 +167,9 @@ static void draw_window(struct lf_v41 *m, const struct lf_window *w, uint32_t ro
 // What a window drew, from kernels to the caller.
 static void read_window(struct lf_v41 *m, const struct lf_window *w, uint32_t rows, uint32_t at,
                         uint32_t *drawn) {
-    lf_mem_download(m->shape.memory, drawn, m->work.drawn + at, rows * sizeof *drawn);
+    lf_mem_download(m->device.memory, drawn, m->work.drawn + at, rows * sizeof *drawn);
     if (w->logprobs)
-        lf_mem_download(m->shape.memory, w->logprobs, m->work.logprob + at,
+        lf_mem_download(m->device.memory, w->logprobs, m->work.logprob + at,
                         rows * sizeof *w->logprobs);
 }
 
@@ -332,7 +332,7 @@ const float *lf_model_logits(struct lf_target *target, uint32_t slot, uint32_t r
     LF_ASSERT(!s->pending_rows || row < s->pending_rows);
     if (s->pending_rows)
         at = m->work.logits + (size_t)(m->work.span[slot].first + row) * m->info.vocab;
-    return lf_mem_read(m->shape.memory, at, m->info.vocab * sizeof *at, m->logits_here);
+    return lf_mem_read(m->device.memory, at, m->info.vocab * sizeof *at, m->logits_here);
 }
 
 enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *chunk, float *out,
@@ -347,7 +347,7 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
     lf_batch_end(m);
     lf_forward(m);
     keep_last_logits(m);
-    lf_mem_download(m->shape.memory, out, m->work.logits,
+    lf_mem_download(m->device.memory, out, m->work.logits,
                     sizeof *out * chunk->rows * m->info.vocab);
     m->state[chunk->slot].length += chunk->rows;
     m->state[chunk->slot].logits_ready = true;
@@ -358,7 +358,7 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
 void lf_model_logprobs(struct lf_target *target, const float *logits, uint32_t rows,
                        const uint32_t *id, struct lf_logprob_row *out) {
     struct lf_v41 *m = model_of(target);
-    struct lf_mem *memory = m->shape.memory;
+    struct lf_mem *memory = m->device.memory;
     uint32_t most = m->work.logits_rows_max, vocab = m->info.vocab;
     for (uint32_t at = 0, n; at < rows; at += n) {
         const float *from = logits + (size_t)at * vocab;

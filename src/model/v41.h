@@ -16,7 +16,7 @@ struct lf_v41 {
     const struct lf_topology *t;
     const struct lf_token_map *map;
     struct lf_arena arena;
-    struct lf_pool *pool;
+    struct lf_device device; // of the kernels of k
     struct lf_kernels k;
     struct lf_weights weights;
     struct lf_engram_layout engram_layout;

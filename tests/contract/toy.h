@@ -2,11 +2,11 @@
 #pragma once
 #include <stdint.h>
 
-struct lf_pool;
+struct lf_device;
 struct lf_toy_args {
     uint32_t rows, pairs;
     const float *x; // [rows][2*pairs]
     const float *w; // [2*pairs]
     uint16_t *y;    // bf16 [rows][pairs]
 };
-void lf_toy_portable(struct lf_pool *pool, const struct lf_toy_args *args);
+void lf_toy_portable(struct lf_device *device, const struct lf_toy_args *args);

@@ -8,8 +8,8 @@
 #define LF_FAULT 0
 #endif
 
-void lf_toy_portable(struct lf_pool *pool, const struct lf_toy_args *a) {
-    (void)pool;
+void lf_toy_portable(struct lf_device *device, const struct lf_toy_args *a) {
+    (void)device;
     for (uint32_t row = 0; row < a->rows; row++)
         for (uint32_t i = 0; i < a->pairs; i++) {
             const float *x = a->x + ((size_t)row * a->pairs + i) * 2, *w = a->w + 2 * (size_t)i;

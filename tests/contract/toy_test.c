@@ -30,8 +30,8 @@ static void bind(const struct lf_call *call, void *args) {
     a->rows = call->rows, a->x = call->data[X], a->w = call->data[W], a->y = call->data[Y];
 }
 
-static void call_toy(lf_any_fn *fn, struct lf_pool *pool, const void *args) {
-    ((void (*)(struct lf_pool *, const struct lf_toy_args *))fn)(pool, args);
+static void call_toy(lf_any_fn *fn, struct lf_device *device, const void *args) {
+    ((void (*)(struct lf_device *, const struct lf_toy_args *))fn)(device, args);
 }
 
 static void reference(const void *args, double *out) {
@@ -281,8 +281,8 @@ static bool covers_last(const void *args, uint32_t operand, uint32_t row, size_t
 }
 
 // A kernel that is wrong in the last column only.
-static void wrong_last(struct lf_pool *pool, const struct lf_toy_args *a) {
-    lf_toy_portable(pool, a);
+static void wrong_last(struct lf_device *device, const struct lf_toy_args *a) {
+    lf_toy_portable(device, a);
     for (uint32_t row = 0; row < a->rows; row++)
         a->y[(size_t)(row + 1) * a->pairs - 1] = 0x4200;
 }

@@ -90,35 +90,35 @@ static void is_every_layer_of_the_demo_within_its_limits(void **state) {
 
 static struct lf_kernels right;
 
-static void wrong_norm(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    right.rms_norm(pool, a);
+static void wrong_norm(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    right.rms_norm(device, a);
     a->y[a->dim - 1] ^= 2;
 }
 
-static void wrong_linear(struct lf_pool *pool, const struct lf_linear_args *a) {
-    right.linear(pool, a);
+static void wrong_linear(struct lf_device *device, const struct lf_linear_args *a) {
+    right.linear(device, a);
     if (!a->job[0].y_f32)
         *(uint16_t *)a->job[0].y ^= 2;
 }
 
-static void wrong_router(struct lf_pool *pool, const struct lf_router_args *a) {
-    right.router(pool, a);
+static void wrong_router(struct lf_device *device, const struct lf_router_args *a) {
+    right.router(device, a);
     a->weight[0] *= 1.001f;
 }
 
-static void nothing_packed(struct lf_pool *pool, const struct lf_cache_pack_args *a) {
-    right.cache_pack(pool, a);
+static void nothing_packed(struct lf_device *device, const struct lf_cache_pack_args *a) {
+    right.cache_pack(device, a);
     a->dst[0][3] ^= 1;
 }
 
 // Of the drafter alone.
-static void wrong_join(struct lf_pool *pool, const struct lf_draft_join_args *a) {
-    right.draft_join(pool, a);
+static void wrong_join(struct lf_device *device, const struct lf_draft_join_args *a) {
+    right.draft_join(device, a);
     a->logits[a->vocab - 1] += 0.5f;
 }
 
-static void wrong_draw(struct lf_pool *pool, const struct lf_sample_args *a) {
-    right.sample(pool, a);
+static void wrong_draw(struct lf_device *device, const struct lf_sample_args *a) {
+    right.sample(device, a);
     a->drawn[0] ^= 1;
 }
 
@@ -144,8 +144,8 @@ static void does_a_wrong_kernel_show(void **state) {
 }
 
 // A kernel whose bits depend on the launch: one row is not that row of four.
-static void launch_norm(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    right.rms_norm(pool, a);
+static void launch_norm(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    right.rms_norm(device, a);
     if (a->rows == 1)
         a->y[0] ^= 1;
 }

@@ -9,60 +9,60 @@
 #include <string.h>
 #include "contract/contract.h"
 
-typedef void wrong_fn(struct lf_pool *pool, const struct lf_rms_norm_args *args);
+typedef void wrong_fn(struct lf_device *device, const struct lf_rms_norm_args *args);
 
 // One element off by one spacing.
-static void off_by_one(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void off_by_one(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     for (uint32_t row = 0; row < a->rows; row++)
         a->y[row * a->y_stride + 3] += 2;
 }
 
 // Later rows depend on the first.
-static void sees_first_row(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void sees_first_row(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     for (uint32_t row = 1; row < a->rows; row++)
         a->y[row * a->y_stride] ^= a->x[0] & 1;
 }
 
-static void counts_threads(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
-    if (a->rows && lf_pool_threads(pool) == 7)
+static void counts_threads(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
+    if (a->rows && lf_pool_threads(device->pool) == 7)
         a->y[0] ^= 1;
 }
 
-static void counts_launches(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
+static void counts_launches(struct lf_device *device, const struct lf_rms_norm_args *a) {
     static uint32_t launches;
-    lf_rms_norm_portable(pool, a);
+    lf_rms_norm_portable(device, a);
     if (a->rows && ++launches % 16 == 0)
         a->y[0] ^= 1;
 }
 
-static void writes_past(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void writes_past(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     if (a->rows)
         a->y[(a->rows - 1) * a->y_stride + a->dim] = 0;
 }
 
-static void writes_before(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void writes_before(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     a->y[-1] = 0;
 }
 
-static void changes_its_weight(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void changes_its_weight(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     ((uint8_t *)(uintptr_t)a->w)[0] ^= 1;
 }
 
-static void leaves_an_output(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
+static void leaves_an_output(struct lf_device *device, const struct lf_rms_norm_args *a) {
     uint16_t held = a->rows ? a->y[1] : 0;
-    lf_rms_norm_portable(pool, a);
+    lf_rms_norm_portable(device, a);
     if (a->rows && a->y != a->x)
         a->y[1] = held;
 }
 
-static void hides_nan(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void hides_nan(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     for (uint32_t row = 0; row < a->rows; row++)
         for (uint32_t i = 0; i < a->dim; i++)
             if (a->y[row * a->y_stride + i] == 0x7FC0)
@@ -70,8 +70,8 @@ static void hides_nan(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
 }
 
 // Another NaN than the house's.
-static void other_nan(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    lf_rms_norm_portable(pool, a);
+static void other_nan(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    lf_rms_norm_portable(device, a);
     for (uint32_t row = 0; row < a->rows; row++)
         for (uint32_t i = 0; i < a->dim; i++)
             if (a->y[row * a->y_stride + i] == 0x7FC0)
@@ -80,10 +80,10 @@ static void other_nan(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
 
 // Sanitizers have frames of their own: stack is not measured there.
 #ifndef __SANITIZE_ADDRESS__
-static void takes_stack(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
+static void takes_stack(struct lf_device *device, const struct lf_rms_norm_args *a) {
     volatile char deep[65536];
     deep[0] = deep[65535] = 1;
-    lf_rms_norm_portable(pool, a);
+    lf_rms_norm_portable(device, a);
 }
 #endif
 
@@ -154,8 +154,8 @@ static void a_set_with_other_bits_fails_gate_2(void **state) {
     check("off_by_one", off_by_one, lf_isa_best(), LF_GATE_ROWS);
 }
 
-static void crash(struct lf_pool *pool, const struct lf_rms_norm_args *a) {
-    (void)pool, (void)a;
+static void crash(struct lf_device *device, const struct lf_rms_norm_args *a) {
+    (void)device, (void)a;
     abort();
 }
 

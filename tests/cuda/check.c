@@ -39,7 +39,7 @@ uint8_t **check_pages(struct check *c, uint8_t *const *page, uint32_t n) {
     LF_ASSERT(c->pages_used + bytes <= PAGES_BYTES);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t *mirror = check_mirror(c, page[i]);
-        lf_cuda_upload(c->cuda, table + i, &mirror, sizeof mirror);
+        lf_cuda_upload(c->on.cuda, table + i, &mirror, sizeof mirror);
     }
     c->pages_used += bytes;
     return table;
@@ -50,7 +50,7 @@ void check_keep(struct check *c) {
 }
 
 void check_send(struct check *c) {
-    lf_cuda_upload(c->cuda, c->device, c->original, c->used);
+    lf_cuda_upload(c->on.cuda, c->device, c->original, c->used);
 }
 
 // The operand that a byte of the arena belongs to, or the one that it stands behind.
@@ -75,7 +75,7 @@ void check_compare(struct check *c) {
     struct lf_error err = LF_ERROR_INIT;
     uint64_t differing = 0;
     c->problems++;
-    if (lf_cuda_download(c->cuda, c->back, c->device, c->used, &err) != LF_OK) {
+    if (lf_cuda_download(c->on.cuda, c->back, c->device, c->used, &err) != LF_OK) {
         printf("  %s: %s\n", c->problem, err.text);
         c->failed++;
         return;

@@ -18,8 +18,7 @@ struct sizes {
 
 enum { CHECK_OPERANDS_MAX = 64 };
 struct check {
-    struct lf_cuda *cuda;
-    struct lf_pool *pool;
+    struct lf_device on; // each column uses its own part
     struct lf_kernels cpu;
     uint8_t *original, *host, *back; // before; after the CPU column; after the CUDA column
     uint8_t *device, *pages;         // the mirror; page tables, which are pointers and differ
@@ -54,10 +53,10 @@ void check_compare(struct check *c);
 #define CHECK_KERNEL(c, kernel, host_args, device_args)                                            \
     do {                                                                                           \
         check_keep(c);                                                                             \
-        (c)->cpu.kernel((c)->pool, host_args);                                                     \
+        (c)->cpu.kernel(&(c)->on, host_args);                                                      \
         for (int check_turn = 0; check_turn < 2; check_turn++) {                                   \
             check_send(c);                                                                         \
-            lf_cuda_kernels.kernel((c)->cuda, device_args);                                        \
+            lf_cuda_kernels.kernel(&(c)->on, device_args);                                         \
             check_compare(c);                                                                      \
         }                                                                                          \
     } while (0)

@@ -80,9 +80,9 @@ static void expect(struct check *c, const struct lf_linear_args *a) {
         bool is_plain = job.w->format == LF_WEIGHT_F16 || job.w->format == LF_WEIGHT_F32;
         LF_ASSERT(job.w->in <= IN_MAX);
         if (is_plain)
-            c->cpu.linear(c->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+            c->cpu.linear(&c->on, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
         else
-            lf_pool_run(c->pool, (job.w->out + OUTS_A_TASK - 1) / OUTS_A_TASK, expected_task,
+            lf_pool_run(c->on.pool, (job.w->out + OUTS_A_TASK - 1) / OUTS_A_TASK, expected_task,
                         &(struct expected){&job});
     }
 }
@@ -158,7 +158,7 @@ static void linear_problem(struct check *c, const char *name, const struct map *
     expect(c, &a);
     for (int turn = 0; turn < 2; turn++) {
         check_send(c);
-        lf_cuda_kernels.linear(c->cuda, &d);
+        lf_cuda_kernels.linear(&c->on, &d);
         check_compare(c);
     }
 }

@@ -30,11 +30,11 @@ static enum lf_status open_check(struct check *c, size_t room, struct lf_error *
     memset(c, 0, sizeof *c);
     c->room = room;
     c->random = 20260;
-    LF_TRY(lf_cuda_open(&c->cuda, 0, err));
-    LF_TRY(lf_pool_open(&c->pool, threads > 1 ? (uint32_t)threads : 1, SCRATCH_BYTES, err));
+    LF_TRY(lf_cuda_open(&c->on.cuda, 0, err));
+    LF_TRY(lf_pool_open(&c->on.pool, threads > 1 ? (uint32_t)threads : 1, SCRATCH_BYTES, err));
     LF_TRY(lf_kernels_init(&c->cpu, LF_ISA_AUTO, err));
-    LF_TRY(lf_cuda_alloc(c->cuda, (void **)&c->device, room, "the arena", err));
-    LF_TRY(lf_cuda_alloc(c->cuda, (void **)&c->pages, PAGES_BYTES, "page tables", err));
+    LF_TRY(lf_cuda_alloc(c->on.cuda, (void **)&c->device, room, "the arena", err));
+    LF_TRY(lf_cuda_alloc(c->on.cuda, (void **)&c->pages, PAGES_BYTES, "page tables", err));
     c->original = malloc(room);
     c->host = malloc(room);
     c->back = malloc(room);
@@ -45,10 +45,10 @@ static void close_check(struct check *c) {
     free(c->original);
     free(c->host);
     free(c->back);
-    lf_cuda_free(c->cuda, c->device);
-    lf_cuda_free(c->cuda, c->pages);
-    lf_pool_close(c->pool);
-    lf_cuda_close(c->cuda);
+    lf_cuda_free(c->on.cuda, c->device);
+    lf_cuda_free(c->on.cuda, c->pages);
+    lf_pool_close(c->on.pool);
+    lf_cuda_close(c->on.cuda);
 }
 
 struct entry {
@@ -66,7 +66,7 @@ enum { KERNELS = sizeof entries / sizeof *entries };
 // only: one kernel's name, or NULL. True when all are equal.
 static bool check_all(struct check *c, bool with_release, const char *only) {
     uint32_t equal = 0, checked = 0;
-    for (uint32_t k = 0; k < KERNELS && !lf_cuda_is_lost(c->cuda); k++) {
+    for (uint32_t k = 0; k < KERNELS && !lf_cuda_is_lost(c->on.cuda); k++) {
         if (only && strcmp(only, entries[k].name) != 0)
             continue;
         checked++;
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "check_cuda: %s\n", err.text);
         return err.status == LF_E_ABSENT ? 3 : 1;
     }
-    const struct lf_cuda_info *info = lf_cuda_info(c.cuda);
+    const struct lf_cuda_info *info = lf_cuda_info(c.on.cuda);
     printf("%s: capability %d.%d, %u multiprocessors, %zu of %zu MiB free\n", info->name,
            info->major, info->minor, info->processors, info->free_bytes >> 20,
            info->memory_bytes >> 20);

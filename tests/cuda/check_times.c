@@ -24,7 +24,7 @@ static void report(struct check *c, const char *text, float *ms, double bytes) {
     struct lf_error err = LF_ERROR_INIT;
     qsort(ms, BATCHES, sizeof *ms, by_value);
     double us = (double)ms[BATCHES / 2] * 1e3 / BATCH;
-    if (lf_cuda_wait(c->cuda, &err) != LF_OK)
+    if (lf_cuda_wait(c->on.cuda, &err) != LF_OK)
         printf("%-52s %s\n", text, err.text);
     else
         printf("%-52s %9.1f us %7.0f GB/s\n", text, us, bytes / us * 1e-3);
@@ -36,12 +36,12 @@ static void report(struct check *c, const char *text, float *ms, double bytes) {
         float ms[BATCHES];                                                                         \
         struct lf_error err = LF_ERROR_INIT;                                                       \
         for (int batch = -1; batch < BATCHES; batch++) {                                           \
-            lf_cuda_mark((c)->cuda, 0);                                                            \
+            lf_cuda_mark((c)->on.cuda, 0);                                                         \
             for (int i = 0; i < BATCH; i++)                                                        \
-                lf_cuda_kernels.kernel((c)->cuda, &(args)[i % VARIANTS]);                          \
-            lf_cuda_mark((c)->cuda, 1);                                                            \
-            if (lf_cuda_wait((c)->cuda, &err) == LF_OK && batch >= 0)                              \
-                ms[batch] = lf_cuda_elapsed_ms((c)->cuda);                                         \
+                lf_cuda_kernels.kernel(&(c)->on, &(args)[i % VARIANTS]);                           \
+            lf_cuda_mark((c)->on.cuda, 1);                                                         \
+            if (lf_cuda_wait((c)->on.cuda, &err) == LF_OK && batch >= 0)                           \
+                ms[batch] = lf_cuda_elapsed_ms((c)->on.cuda);                                      \
         }                                                                                          \
         report(c, err.status == LF_OK ? (label_) : err.text, ms, bytes);                           \
     } while (0)
@@ -132,12 +132,12 @@ static void time_attention(struct check *c, const struct sizes *s, struct region
     for (uint32_t r = 0; r < rows; r++)
         n[r] = s->topk;
     c->pages_used = 0;
-    lf_cuda_upload(c->cuda, c->pages, page, sizeof page);
+    lf_cuda_upload(c->on.cuda, c->pages, page, sizeof page);
     entries[0].page = (uint8_t **)c->pages;
     uint32_t *selected_at = (uint32_t *)(g->out + ((size_t)200 << 20));
     uint32_t *n_at = (uint32_t *)(g->out + ((size_t)190 << 20));
-    lf_cuda_upload(c->cuda, selected_at, selected, sizeof *selected * rows * s->topk);
-    lf_cuda_upload(c->cuda, n_at, n, sizeof *n * rows);
+    lf_cuda_upload(c->on.cuda, selected_at, selected, sizeof *selected * rows * s->topk);
+    lf_cuda_upload(c->on.cuda, n_at, n, sizeof *n * rows);
     free(selected);
     set_rows(g, rows, 100000);
     for (int v = 0; v < VARIANTS; v++)
@@ -161,12 +161,12 @@ static void time_index(struct check *c, const struct sizes *s, struct regions *g
     char text[80];
     for (uint32_t p = 0; p < pages; p++) {
         uint8_t *page = g->weight + (size_t)p * LF_PAGE_ROWS * row_bytes;
-        lf_cuda_upload(c->cuda, (uint8_t **)c->pages + p, &page, sizeof page);
+        lf_cuda_upload(c->on.cuda, (uint8_t **)c->pages + p, &page, sizeof page);
     }
     for (uint32_t r = 0; r < rows; r++)
         visible[r] = entries;
     uint32_t *visible_at = (uint32_t *)(g->out + ((size_t)290 << 20));
-    lf_cuda_upload(c->cuda, visible_at, visible, sizeof *visible * rows);
+    lf_cuda_upload(c->on.cuda, visible_at, visible, sizeof *visible * rows);
     set_rows(g, rows, entries);
     uint32_t *lists = (uint32_t *)(g->out + ((size_t)250 << 20));
     for (int v = 0; v < VARIANTS; v++) {

@@ -89,7 +89,7 @@ static uint16_t launch(struct lf_cuda *cuda, struct lf_error *err) {
     lf_cuda_upload(cuda, device, host, sizeof host);
     struct lf_rms_norm_args args = {.rows = 1, .dim = DIM, .x = device, .x_stride = DIM,
                                     .w = device + DIM, .y = device, .y_stride = DIM};
-    lf_cuda_kernels.rms_norm(cuda, &args);
+    lf_cuda_kernels.rms_norm(&(struct lf_device){.cuda = cuda}, &args);
     host[0][0] = 0;
     enum lf_status status = lf_cuda_download(cuda, host, device, sizeof host, err);
     lf_cuda_free(cuda, device);

@@ -22,7 +22,7 @@ static uint8_t *ring_row(struct lf_trial *t, uint32_t block, uint64_t position) 
 
 // A stored row's codes: it holds QA8 values already.
 static void pack(struct lf_trial *t, const uint16_t *row, uint8_t *to) {
-    t->m->k.cache_pack(t->m->pool, &(struct lf_cache_pack_args){
+    t->m->k.cache_pack(&t->m->device, &(struct lf_cache_pack_args){
                                        .format = LF_CACHE_QA8, .rows = 1,
                                        .dim = t->m->t->head_dim, .x = row, .dst = &to});
 }

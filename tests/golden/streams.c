@@ -65,7 +65,7 @@ static void tally_gates(struct lf_trial *t, struct sums *sums, const struct lf_l
     const uint16_t *want =
         lf_golden_get(t->g, "BF16", n, "layers.%u.engram_out", layer->id);
     tally_rows(&sums->engram, w->x, want, points * s, m->t->hidden);
-    m->k.engram_gate(m->pool, &(struct lf_engram_gate_args){
+    m->k.engram_gate(&m->device, &(struct lf_engram_gate_args){
                                   .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
                                   .x = before, .kv = w->engram_kv,
                                   .q_weight = layer->engram->q_weight,
@@ -86,7 +86,7 @@ static void tally_tap(struct lf_trial *t, struct sums *sums, uint32_t layer) {
         return;
     if (tap.count != n)
         lf_golden_die("tap.%u: %zu elements", layer, tap.count);
-    m->k.stream_mean(m->pool, &(struct lf_stream_mean_args){
+    m->k.stream_mean(&m->device, &(struct lf_stream_mean_args){
                                   .rows = t->g->points, .streams = m->t->streams,
                                   .dim = m->t->hidden, .x = m->work.x, .y = m->work.out});
     tally_rows(&sums->tap, m->work.out, tap.data, t->g->points, m->t->hidden);
@@ -164,7 +164,7 @@ static void tally_head(struct lf_trial *t, struct sums *sums) {
     const float *logits = lf_golden_get(t->g, "F32", points * vocab, "logits");
     lf_trial_points(t);
     set_streams(t, m->t->layers);
-    m->k.hc_collapse(m->pool, &(struct lf_hc_collapse_args){
+    m->k.hc_collapse(&m->device, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
                                   .x = w->x, .pre = w->pre, .y = w->out});
     tally_rows(&sums->hidden, w->out, lf_golden_get(t->g, "BF16", points * d, "final_hidden"),

@@ -23,7 +23,7 @@ static void expected_group(enum lf_act_format format, const uint16_t *x, uint16_
     }
 }
 
-static void check_rows(const struct lf_act_quant_args *given, struct lf_pool *pool) {
+static void check_rows(const struct lf_act_quant_args *given, struct lf_device *device) {
     struct lf_act_quant_args args = *given;
     size_t words = (args.rows - 1) * args.y_stride + args.dim;
     struct lf_check_buffer y = lf_check_open(words * 2, 0);
@@ -38,7 +38,7 @@ static void check_rows(const struct lf_act_quant_args *given, struct lf_pool *po
         if (!lf_isa_present(i))
             continue;
         lf_check_poison(&y, 0xEE);
-        lf_check_kernels(i)->act_quant(pool, &args);
+        lf_check_kernels(i)->act_quant(device, &args);
         lf_check_same(lf_isa_name(i), y.data, expected, words * 2);
         lf_check_guards(&y, lf_isa_name(i));
     }
@@ -52,16 +52,16 @@ static void both_formats_equal_base_quant_in_every_style(void **state) {
     struct lf_check_rng rng = {21};
     uint16_t *x = malloc(ROWS * STRIDE * 2);
     for (uint32_t threads = 1; threads <= 3; threads++) {
-        struct lf_pool *pool = lf_check_pool(threads);
+        struct lf_device *device = lf_check_device(threads);
         for (uint32_t format = 0; format < 2; format++)
             for (uint32_t style = 0; style < LF_STYLES; style++)
                 for (int scale = -120; scale <= 120; scale += 24) {
                     lf_check_fill_bf16(&rng, style, ldexpf(1.0f, scale), x, ROWS * STRIDE);
                     check_rows(&(struct lf_act_quant_args){format, ROWS, DIM, x, STRIDE, NULL,
                                                            DIM + 8},
-                               pool);
+                               device);
                 }
-        lf_pool_close(pool);
+        lf_check_device_close(device);
     }
     free(x);
 }
@@ -70,7 +70,7 @@ static void every_bf16_value_beside_every_scale_equals_base_quant(void **state) 
     (void)state;
     enum { GROUPS = 65536 / 31 + 1, DIM = GROUPS * 32 };
     struct lf_check_rng rng = {22};
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     uint16_t *x = malloc(DIM * 2);
     for (uint32_t round = 0; round < 12; round++) {
         for (uint32_t g = 0, v = 0; g < GROUPS; g++) {
@@ -82,16 +82,16 @@ static void every_bf16_value_beside_every_scale_equals_base_quant(void **state) 
                                         lf_check_below(&rng, 128));
         }
         for (uint32_t format = 0; format < 2; format++)
-            check_rows(&(struct lf_act_quant_args){format, 1, DIM, x, DIM, NULL, DIM}, pool);
+            check_rows(&(struct lf_act_quant_args){format, 1, DIM, x, DIM, NULL, DIM}, device);
     }
     free(x);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void one_nan_or_infinity_makes_its_group_nan(void **state) {
     (void)state;
     static const uint16_t bad[] = {0x7F80, 0xFF80, 0x7F81, 0xFFFF};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     for (uint32_t b = 0; b < 4; b++)
         for (uint32_t format = 0; format < 2; format++) {
             uint16_t x[64], y[64];
@@ -102,12 +102,12 @@ static void one_nan_or_infinity_makes_its_group_nan(void **state) {
             for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
                 if (!lf_isa_present(i))
                     continue;
-                lf_check_kernels(i)->act_quant(pool, &args);
+                lf_check_kernels(i)->act_quant(device, &args);
                 for (int k = 0; k < 64; k++)
                     assert_int_equal(y[k], k < 32 ? 0x7FC0 : 0x3F80);
             }
         }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

@@ -25,7 +25,7 @@ struct world {
     uint8_t *page[LANES][3];
     uint32_t *selected;     // [LANES][LENGTH][topk]
     uint32_t n_selected[LANES][LENGTH];
-    struct lf_pool *pool;
+    struct lf_device device;
     int whole_span, no_entries;
 };
 
@@ -86,14 +86,15 @@ static struct world open_world(uint32_t heads, uint32_t dim) {
     lf_check_fill_f32(&rng, LF_STYLE_NORMAL, 1.0f, w.sink, heads);
     fill_rows(&w, &rng);
     fill_lists(&w, &rng);
-    assert_int_equal(lf_pool_open(&w.pool, 2, lf_attention_scratch_bytes(heads, dim), &err), LF_OK);
+    assert_int_equal(lf_pool_open(&w.device.pool, 2, lf_attention_scratch_bytes(heads, dim), &err),
+                     LF_OK);
     return w;
 }
 
 static void close_world(struct world *w) {
     for (uint32_t i = 0; i < LANES * 3; i++)
         free(w->page[i / 3][i % 3]);
-    lf_pool_close(w->pool);
+    lf_pool_close(w->device.pool);
     free(w->q);
     free(w->keys);
     free(w->selected);
@@ -157,14 +158,14 @@ static void release(struct operands *o) {
 }
 
 // The output, between guards: [rows][heads][dim]; the caller closes it.
-static struct lf_check_buffer attend(const struct world *w, const struct call *call) {
+static struct lf_check_buffer attend(struct world *w, const struct call *call) {
     struct operands o;
     size_t bytes = (size_t)call->rows * w->heads * w->dim * sizeof(uint16_t);
     struct lf_check_buffer out = lf_check_open(bytes, 0);
     gather(&o, w, call);
     lf_check_poison(&out, 0x5A);
     o.args.o = out.data;
-    lf_attention_avx2(w->pool, &o.args);
+    lf_attention_avx2(&w->device, &o.args);
     lf_check_guards(&out, "attention");
     release(&o);
     return out;
@@ -216,7 +217,7 @@ static void a_draft_block_sees_all_its_rows(void **state) {
 static void the_vector_comes_out(void **state) {
     (void)state;
     json_t *file = vectors_load("blocks"), *v = vectors_get(file, "attention");
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     uint16_t q[2][32] = {{0}}, o[2][32];
     uint8_t window[33] = {0}, page[3 * 18] = {0}, *pages[1] = {page};
     float sink[2];
@@ -244,7 +245,7 @@ static void the_vector_comes_out(void **state) {
         .rows = 1, .heads = 2, .head_dim = 32, .row = &row, .q = q[0], .scale = 0.5f, .sink = sink,
         .window = 8, .span = &span, .call_keys = window, .ring_rows = 8, .entries = &paged,
         .selected = selected, .n_selected = &n_selected, .topk = 2, .o = o[0]};
-    lf_attention_avx2(pool, &args);
+    lf_attention_avx2(device, &args);
     double f64[2][32];
     lf_attention_f64(&args, f64[0]);
     for (size_t h = 0; h < 2; h++)
@@ -253,7 +254,7 @@ static void the_vector_comes_out(void **state) {
             assert_true(fabs(f64[h][d] - want) < 1e-7);
             assert_true(fabs((double)lf_bf16_to_f32(o[h][d]) - want) <= 0x1p-7);
         }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 

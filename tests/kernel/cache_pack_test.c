@@ -48,7 +48,7 @@ static void check_row(enum lf_cache_format format, const uint16_t *x, const uint
 
 // Rows land at scattered odd addresses; nothing beside them is written.
 static void check_pack(enum lf_cache_format format, const uint16_t *x, uint32_t rows, uint32_t dim,
-                       struct lf_pool *pool) {
+                       struct lf_device *device) {
     uint32_t bytes = row_bytes(format, dim);
     struct lf_check_buffer *row = malloc(rows * sizeof *row);
     uint8_t **dst = malloc(rows * sizeof *dst);
@@ -62,7 +62,7 @@ static void check_pack(enum lf_cache_format format, const uint16_t *x, uint32_t 
             continue;
         for (uint32_t r = 0; r < rows; r++)
             lf_check_poison(&row[r], (uint8_t)(0xEE + i));
-        lf_check_kernels(i)->cache_pack(pool, &args);
+        lf_check_kernels(i)->cache_pack(device, &args);
         for (uint32_t r = 0; r < rows; r++) {
             check_row(format, x + (size_t)r * dim, dst[r], dim);
             lf_check_guards(&row[r], lf_isa_name(i));
@@ -81,15 +81,15 @@ static void every_format_equals_base_quant_in_every_style(void **state) {
     struct lf_check_rng rng = {31};
     uint16_t *x = malloc(ROWS * 512 * 2);
     for (uint32_t threads = 1; threads <= 3; threads++) {
-        struct lf_pool *pool = lf_check_pool(threads);
+        struct lf_device *device = lf_check_device(threads);
         for (uint32_t format = 0; format < FORMATS; format++)
             for (uint32_t style = 0; style < LF_STYLES; style++)
                 for (int scale = -120; scale <= 120; scale += 40) {
                     uint32_t rows = scale ? 3 : ROWS;
                     lf_check_fill_bf16(&rng, style, ldexpf(1.0f, scale), x, ROWS * 512);
-                    check_pack(format, x, rows, dims[(style + threads) % 4], pool);
+                    check_pack(format, x, rows, dims[(style + threads) % 4], device);
                 }
-        lf_pool_close(pool);
+        lf_check_device_close(device);
     }
     free(x);
 }
@@ -98,7 +98,7 @@ static void every_bf16_value_beside_larger_ones_equals_base_quant(void **state) 
     (void)state;
     enum { GROUPS = 65536 / 15 + 2, DIM = GROUPS / 2 * 32 };
     struct lf_check_rng rng = {32};
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     uint16_t *x = malloc(DIM * 2);
     for (uint32_t round = 0; round < 6; round++) {
         for (uint32_t g = 0, v = 0; g < DIM / 16; g++) {
@@ -108,16 +108,16 @@ static void every_bf16_value_beside_larger_ones_equals_base_quant(void **state) 
                                         lf_check_below(&rng, 128));
         }
         for (uint32_t format = 0; format < FORMATS; format++)
-            check_pack(format, x, 1, DIM, pool);
+            check_pack(format, x, 1, DIM, device);
     }
     free(x);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void nan_and_infinity_are_stored_as_base_quant_says(void **state) {
     (void)state;
     struct lf_check_rng rng = {33};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     uint16_t x[LF_HOSTILE_KINDS * 64];
     for (uint32_t format = 0; format < FORMATS; format++)
         for (uint32_t one = 0; one < 2; one++) {
@@ -126,9 +126,9 @@ static void nan_and_infinity_are_stored_as_base_quant_says(void **state) {
                 lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, row, 64);
                 lf_check_fill_hostile(kind, one ? row + 7 : row, one ? 2 : 64);
             }
-            check_pack(format, x, LF_HOSTILE_KINDS, 64, pool);
+            check_pack(format, x, LF_HOSTILE_KINDS, 64, device);
         }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

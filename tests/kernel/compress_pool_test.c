@@ -25,19 +25,19 @@ static void known_gates_give_known_entries(void **state) {
     }
     row[1][DIM + 7] = NAN;
     const float *first = row[0], *second = row[1];
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     struct lf_compress_pool_args args = {.entries = 1, .dim = DIM, .first = &first,
                                          .second = &second, .y = y};
-    lf_compress_pool_avx2(pool, &args);
+    lf_compress_pool_avx2(device, &args);
     for (uint32_t d = 0; d < DIM; d++)
         assert_int_equal(y[d], d == 7 ? 0x7FC0 : d % 2 ? 0x3F00 : 0x3FC0);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void the_vector_comes_out(void **state) {
     (void)state;
     json_t *file = vectors_load("blocks"), *v = vectors_get(file, "compressor_ratio2");
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     float rows[2][6];
     uint16_t y[3];
     static const char *const names[2][2] = {{"kv0", "score0"}, {"kv1", "score1"}};
@@ -47,11 +47,11 @@ static void the_vector_comes_out(void **state) {
     const float *first = rows[0], *second = rows[1];
     struct lf_compress_pool_args args = {.entries = 1, .dim = 3, .first = &first,
                                          .second = &second, .y = y};
-    lf_compress_pool_avx2(pool, &args);
+    lf_compress_pool_avx2(device, &args);
     for (size_t i = 0; i < 3; i++)
         assert_true((double)lf_bf16_to_f32(y[i]) ==
                     vectors_number(vectors_get(v, "pooled_bf16"), i));
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 

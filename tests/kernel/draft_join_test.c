@@ -13,11 +13,11 @@ static void each_row_takes_its_own_bias_and_what_lies_between_stays(void **state
     const float want[8] = {1.5f, 0, 3, 9, 9, 18, 27, 9};
     struct lf_draft_join_args args = {.rows = 2, .vocab = 3, .logits = logits, .logits_stride = 4,
                                       .bias = bias};
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_draft_join_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_draft_join_portable(device, &args);
     for (int i = 0; i < 8; i++)
         assert_true(logits[i] == want[i]);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

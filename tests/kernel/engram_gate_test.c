@@ -31,8 +31,8 @@ static void the_example_of_the_vectors_gates_as_published(void **state) {
     struct lf_engram_gate_args args = {.rows = 1, .streams = 2, .dim = 4, .x = x, .kv = kv};
     args.q_weight = q, args.k_weight = k, args.dot_scale = 0.5f, args.eps = 1e-20f;
     args.gate = gate;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_engram_gate_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_engram_gate_portable(device, &args);
     for (size_t i = 0; i < 2; i++) {
         json_t *want = json_array_get(vectors_get(part, "result"), i);
         assert_true(fabs((double)gate[i] - json_number_value(vectors_get(want, "gate"))) < 2e-3);
@@ -40,7 +40,7 @@ static void the_example_of_the_vectors_gates_as_published(void **state) {
             assert_true(fabs((double)lf_bf16_to_f32(x[i * 4 + d]) -
                              vectors_number(vectors_get(want, "out"), d)) < 8e-3);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 
@@ -57,9 +57,9 @@ static float simple_gate(float value, float sign, uint8_t dead, uint16_t x[16]) 
     struct lf_engram_gate_args args = {.rows = 1, .streams = 1, .dim = 16, .x = x, .kv = kv};
     args.q_weight = weight, args.k_weight = weight, args.dot_scale = 0.25f, args.eps = 1e-20f;
     args.gate = &gate, args.dead = &dead;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_engram_gate_portable(pool, &args);
-    lf_pool_close(pool);
+    struct lf_device *device = lf_check_device(1);
+    lf_engram_gate_portable(device, &args);
+    lf_check_device_close(device);
     return gate;
 }
 

@@ -41,15 +41,15 @@ static void every_code_and_scale_has_the_bits_of_float64_rounded(void **state) {
         number[i] = i;
     struct lf_engram_gather_args args = {.rows = 1, .columns = TABLE, .dim = DIM, .number = number};
     args.value = t->value, args.scale = t->scale, args.y = y;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_engram_gather_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_engram_gather_portable(device, &args);
     lf_engram_gather_f64(&args, ref);
     for (size_t i = 0; i < TABLE * DIM; i++)
         if (isnan(ref[i]))
             assert_int_equal(y[i], 0x7FC0);
         else
             assert_int_equal(y[i], lf_bf16_from_f32((float)ref[i]));
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     free(t), free(y), free(ref);
 }
 

@@ -15,8 +15,8 @@ static void an_experts_rows_become_one_run(void **state) {
     static const uint32_t want_of[] = {0, 4, 2, 5, 1, 3};
     uint32_t first[5], row[6], of[6];
     float sorted[6];
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_expert_group_portable(pool, &(struct lf_expert_group_args){
+    struct lf_device *device = lf_check_device(1);
+    lf_expert_group_portable(device, &(struct lf_expert_group_args){
                                        .rows = 3, .top = 2, .experts = 4, .id = id,
                                        .weight = weight, .first = first, .pair_row = row,
                                        .pair_weight = sorted, .pair_of = of});
@@ -25,7 +25,7 @@ static void an_experts_rows_become_one_run(void **state) {
     assert_memory_equal(of, want_of, sizeof of);
     for (uint32_t i = 0; i < 6; i++)
         assert_true(sorted[of[i]] == weight[i]);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

@@ -20,11 +20,11 @@ static void the_example_of_the_vectors_collapses_as_published(void **state) {
         pre[i] = (float)vectors_number(vectors_get(part, "pre_in"), i);
     struct lf_hc_collapse_args args = {.rows = 1, .streams = 4, .dim = 3};
     args.x = x, args.pre = pre, args.y = y;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_collapse_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_collapse_portable(device, &args);
     for (size_t d = 0; d < 3; d++)
         assert_int_equal(y[d], lf_bf16_from_f32((float)vectors_number(vectors_get(part, "y"), d)));
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 
@@ -36,10 +36,10 @@ static void the_first_mix_of_a_model_returns_stream_0(void **state) {
     lf_check_fill_bf16(&rng, LF_STYLE_WIDE, 1.0f, x, 4 * 64);
     struct lf_hc_collapse_args args = {.rows = 1, .streams = 4, .dim = 64};
     args.x = x, args.pre = pre, args.y = y;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_collapse_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_collapse_portable(device, &args);
     lf_check_same("stream 0", y, x, sizeof y);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

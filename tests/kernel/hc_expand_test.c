@@ -15,11 +15,11 @@ static void the_sum_runs_over_the_first_index_of_comb(void **state) {
     float post[2] = {0, 0}, comb[4] = {0.5f, 0.25f, 0.0f, 0.75f};
     struct lf_hc_expand_args args = {.rows = 1, .streams = 2, .dim = 1, .x = x, .b = b};
     args.post = post, args.comb = comb;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_expand_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_expand_portable(device, &args);
     assert_int_equal(x[0], lf_bf16_from_f32(0.5f));
     assert_int_equal(x[1], lf_bf16_from_f32(7.75f));
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void the_example_of_the_vectors_expands_as_published(void **state) {
@@ -40,15 +40,15 @@ static void the_example_of_the_vectors_expands_as_published(void **state) {
             json_array_get(vectors_get(split, "comb"), i / 4), i % 4);
     struct lf_hc_expand_args args = {.rows = 1, .streams = 4, .dim = 3, .x = x, .b = b};
     args.post = post, args.comb = comb;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_expand_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_expand_portable(device, &args);
     for (size_t i = 0; i < 12; i++) {
         double want = vectors_number(json_array_get(result, i / 3), i % 3);
         // b is not a bf16 number in the vectors: half a spacing of b, then of the result.
         double allowed = 0x1p-9 * fabs((double)post[i / 3] * 1.2) + 0x1p-8 * fabs(want);
         assert_true(fabs((double)lf_bf16_to_f32(x[i]) - want) <= allowed);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 

@@ -67,8 +67,8 @@ static void the_split_of_the_vectors_comes_out_as_published(void **state) {
     args.base = base, args.scale = scale, args.sinkhorn_iters = 20;
     args.hc_eps = 1e-6f, args.norm_eps = 1e-20f;
     args.pre = pre, args.post = post, args.comb = comb;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_mix_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_mix_portable(device, &args);
     for (size_t i = 0; i < 4; i++) {
         assert_true(fabs((double)pre[i] - vectors_number(vectors_get(part, "pre"), i)) < 3e-7);
         assert_true(fabs((double)post[i] - vectors_number(vectors_get(part, "post"), i)) < 6e-7);
@@ -77,7 +77,7 @@ static void the_split_of_the_vectors_comes_out_as_published(void **state) {
                              vectors_number(json_array_get(vectors_get(part, "comb"), i), j)) <
                         1e-6);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 
@@ -101,8 +101,8 @@ static void the_whole_mix_of_the_vectors_is_near_the_published_one(void **state)
     args.base = base, args.scale = scale, args.sinkhorn_iters = 20;
     args.hc_eps = 1e-6f, args.norm_eps = 1e-20f;
     args.pre = pre, args.post = post, args.comb = comb;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_mix_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_mix_portable(device, &args);
     for (size_t i = 0; i < 4; i++) {
         assert_true(fabs((double)pre[i] - vectors_number(vectors_get(part, "pre"), i)) < 5e-4);
         assert_true(fabs((double)post[i] - vectors_number(vectors_get(part, "post"), i)) < 1e-3);
@@ -111,7 +111,7 @@ static void the_whole_mix_of_the_vectors_is_near_the_published_one(void **state)
                              vectors_number(json_array_get(vectors_get(part, "comb"), i), j)) <
                         1e-3);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 
@@ -120,13 +120,13 @@ static void a_zero_row_mixes_by_its_base_alone(void **state) {
     struct launch l = open_launch(LF_STYLE_NORMAL, 1, 4, 64);
     settle_launch(&l);
     memset(l.x, 0, l.n * 2);
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_hc_mix_portable(pool, &l.args);
+    struct lf_device *device = lf_check_device(1);
+    lf_hc_mix_portable(device, &l.args);
     for (int j = 0; j < 4; j++) {
         double want = 1 / (1 + exp(-(double)l.base[j])) + 1e-6;
         assert_true(fabs((double)l.pre[j] - want) < 3e-7);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     close_launch(&l);
 }
 
@@ -137,22 +137,22 @@ static void rows_of_a_long_call_equal_rows_alone(void **state) {
     struct launch l = open_launch(LF_STYLE_NORMAL, ROWS, S, DIM);
     settle_launch(&l);
     float alone[S * (2 + S)];
-    struct lf_pool *pool = lf_check_pool(3);
+    struct lf_device *device = lf_check_device(3);
     for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
         if (!lf_isa_present(isa))
             continue;
-        lf_check_kernels(isa)->hc_mix(pool, &l.args);
+        lf_check_kernels(isa)->hc_mix(device, &l.args);
         for (uint32_t row = 0; row < ROWS; row++) {
             struct lf_hc_mix_args one = l.args;
             one.rows = 1, one.x = l.x + row * l.n;
             one.pre = alone, one.post = alone + S, one.comb = alone + 2 * S;
-            lf_hc_mix_portable(pool, &one);
+            lf_hc_mix_portable(device, &one);
             lf_check_same("pre", l.pre + (size_t)row * S, one.pre, S * 4);
             lf_check_same("post", l.post + (size_t)row * S, one.post, S * 4);
             lf_check_same("comb", l.comb + (size_t)row * S * S, one.comb, S * S * 4);
         }
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     close_launch(&l);
 }
 

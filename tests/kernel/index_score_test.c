@@ -14,7 +14,7 @@
 static void the_vector_comes_out(void **state) {
     (void)state;
     json_t *file = vectors_load("blocks"), *v = vectors_get(file, "index");
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     uint16_t q[2][32] = {{0}}, weight[2];
     uint8_t keys[10 * 17] = {0}, *page = keys;
     float out[10];
@@ -37,10 +37,10 @@ static void the_vector_comes_out(void **state) {
         .rows = 1, .heads = 2, .dim = 32, .row = &row, .q = q[0], .head_weight = weight,
         .weight_scale = 1.0f, .keys = &paged, .visible = &visible, .score = out,
         .score_stride = 10};
-    lf_index_score_avx2(pool, &args);
+    lf_index_score_avx2(device, &args);
     for (size_t s = 0; s < 10; s++)
         assert_true((double)out[s] == vectors_number(vectors_get(v, "scores"), s));
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 
@@ -118,14 +118,14 @@ static void spoil(struct problem *p) {
     p->keys[130 * row_bytes + p->dim / 2] = 0;
 }
 
-static void check_sets(struct problem *p, struct lf_pool *pool) {
+static void check_sets(struct problem *p, struct lf_device *device) {
     float *expected = malloc(ROWS * ENTRIES * sizeof *expected);
     struct lf_index_score_args args = {
         .rows = ROWS, .heads = HEADS, .dim = p->dim, .row = p->row, .q = p->q,
         .head_weight = p->weight, .weight_scale = 0.0625f, .keys = p->paged,
         .visible = p->visible, .score = expected, .score_stride = ENTRIES};
     memset(expected, 0xAA, ROWS * ENTRIES * sizeof *expected);
-    lf_index_score_portable(pool, &args);
+    lf_index_score_portable(device, &args);
     args.score = p->score;
     for (enum lf_isa isa = LF_ISA_AVX2; isa < LF_ISAS; isa++) {
         struct lf_error err = LF_ERROR_INIT;
@@ -134,7 +134,7 @@ static void check_sets(struct problem *p, struct lf_pool *pool) {
             continue;
         assert_int_equal(lf_kernels_init(&k, isa, &err), LF_OK);
         memset(p->score, 0xAA, ROWS * ENTRIES * sizeof *p->score);
-        k.index_score(pool, &args);
+        k.index_score(device, &args);
         assert_memory_equal(p->score, expected, ROWS * ENTRIES * sizeof *p->score);
     }
     free(expected);
@@ -143,20 +143,20 @@ static void check_sets(struct problem *p, struct lf_pool *pool) {
 // The portable set has the definition alone; sums of codes take its place where they are exact.
 static void sums_of_codes_have_the_bits_of_the_definition(void **unused) {
     (void)unused;
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     static const uint32_t dims[] = {32, 96, 128, 256};
     for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
         struct problem p = {0};
         open_problem(&p, dims[d]);
         for (uint32_t spread = 0; spread < 9; spread++) {
             fill(&p, spread);
-            check_sets(&p, pool);
+            check_sets(&p, device);
             spoil(&p);
-            check_sets(&p, pool);
+            check_sets(&p, device);
         }
         close_problem(&p);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

@@ -74,8 +74,8 @@ static void fill(struct problem *p, uint64_t seed) {
     p->args.visible = p->visible;
 }
 
-static void run(struct problem *p, struct lf_pool *pool) {
-    lf_index_select_avx2(pool, &p->args);
+static void run(struct problem *p, struct lf_device *device) {
+    lf_index_select_avx2(device, &p->args);
 }
 
 static void check_list(const char *what, uint32_t row, const uint32_t *got, uint32_t n,
@@ -105,15 +105,15 @@ static void check_reference(const struct problem *p) {
 // model.md 8.7: blocks of one row's own scores restrict a later layer's other scores
 static void a_restricted_choice_stays_inside_the_published_blocks(void **state) {
     (void)state;
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     for (uint64_t seed = 0; seed < 10; seed++) {
         struct problem p = open_problem(ROWS, LF_CANDIDATES_PUBLISH);
         fill(&p, seed);
-        run(&p, pool);
+        run(&p, device);
         fill(&p, seed + 1);
         lf_check_poison(&p.selected, PATTERN);
         p.args.mode = LF_CANDIDATES_RESTRICT;
-        run(&p, pool);
+        run(&p, device);
         check_reference(&p);
         for (uint32_t r = 0; r < ROWS; r++)
             if (p.visible[r] > TOPK) {
@@ -123,19 +123,19 @@ static void a_restricted_choice_stays_inside_the_published_blocks(void **state) 
             }
         close_problem(&p);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 // topk_blocks * block_size = topk: a partial newest block leaves fewer than topk entries
 static void few_eligible_entries_are_all_listed(void **state) {
     (void)state;
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     struct problem p = open_problem(ROWS, LF_CANDIDATES_PUBLISH);
     p.args.topk_blocks = TOPK / SIZE;
     fill(&p, 0);
-    run(&p, pool);
+    run(&p, device);
     p.args.mode = LF_CANDIDATES_RESTRICT;
-    run(&p, pool);
+    run(&p, device);
     for (uint32_t r = 0; r < ROWS; r++) {
         uint32_t over = (SIZE - p.visible[r] % SIZE) % SIZE;
         uint32_t want = p.visible[r] <= TOPK ? p.visible[r] : TOPK - over;
@@ -144,13 +144,13 @@ static void few_eligible_entries_are_all_listed(void **state) {
             assert_int_equal(p.args.selected[r * TOPK + want - 1], p.visible[r] - 1);
     }
     close_problem(&p);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 // model.md 8.6: rows below the budget read no score; the score here is an unreadable page
 static void rows_within_the_budget_read_no_score(void **state) {
     (void)state;
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     struct lf_check_buffer none = lf_check_open(0, 0);
     for (enum lf_candidate_mode mode = 0; mode <= LF_CANDIDATES_RESTRICT; mode++) {
         struct problem p = open_problem(2, mode);
@@ -160,7 +160,7 @@ static void rows_within_the_budget_read_no_score(void **state) {
         p.args.score = none.data;
         if (mode == LF_CANDIDATES_RESTRICT)
             memset(p.n_blocks.data, 0, p.n_blocks.bytes);
-        run(&p, pool);
+        run(&p, device);
         assert_int_equal(p.args.n_selected[0], 0);
         assert_int_equal(p.args.n_selected[1], TOPK);
         for (uint32_t i = 0; i < TOPK; i++)
@@ -172,7 +172,7 @@ static void rows_within_the_budget_read_no_score(void **state) {
         close_problem(&p);
     }
     lf_check_close(&none);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void expect(const json_t *want, const uint32_t *got, uint32_t n) {
@@ -188,7 +188,7 @@ static void read_scores(const json_t *array, float *score) {
 
 static void the_vectors_come_out(void **state) {
     (void)state;
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     json_t *file = vectors_load("blocks"), *v = vectors_get(file, "index");
     const json_t *candidates = vectors_get(v, "candidates"), *ties = vectors_get(v, "ties");
     float score[10];
@@ -198,22 +198,22 @@ static void the_vectors_come_out(void **state) {
         .visible = &visible, .score = score, .score_stride = 10, .blocks = blocks,
         .n_blocks = &n_blocks, .selected = selected, .n_selected = &n_selected};
     read_scores(vectors_get(v, "scores"), score);
-    lf_index_select_avx2(pool, &args);
+    lf_index_select_avx2(device, &args);
     expect(vectors_get(v, "top4"), selected, n_selected);
     expect(vectors_get(candidates, "kept_blocks"), blocks, n_blocks);
     v = vectors_get(v, "second_level");
     read_scores(vectors_get(v, "own_scores"), score);
     args.mode = LF_CANDIDATES_RESTRICT;
-    lf_index_select_avx2(pool, &args);
+    lf_index_select_avx2(device, &args);
     expect(vectors_get(v, "top4_inside_candidates"), selected, n_selected);
     read_scores(vectors_get(ties, "scores"), score);
     args.mode = LF_CANDIDATES_NONE;
     args.topk = 2;
     visible = 5;
-    lf_index_select_avx2(pool, &args);
+    lf_index_select_avx2(device, &args);
     expect(vectors_get(ties, "picked"), selected, n_selected);
     json_decref(file);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

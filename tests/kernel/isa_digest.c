@@ -11,7 +11,7 @@ enum { ARENA_BYTES = 64 << 20, SCRATCH_BYTES = 1 << 20, LANES_USED = 3 };
 // One kernel under one set: seeded operands from an arena, outputs folded into the digest.
 struct lab {
     struct lf_kernels k, portable;
-    struct lf_pool *pool;
+    struct lf_device device;
     uint64_t state, digest;
     uint8_t *arena;
     size_t used;
@@ -71,7 +71,7 @@ static void fold(struct lab *lab, const void *data, size_t n) {
 static uint16_t *qa8_values(struct lab *lab, uint32_t rows, uint32_t dim) {
     uint16_t *x = halves(lab, (size_t)rows * dim, 2, 12);
     struct lf_act_quant_args args = {LF_ACT_QA8, rows, dim, x, dim, x, dim};
-    lab->portable.act_quant(lab->pool, &args);
+    lab->portable.act_quant(&lab->device, &args);
     return x;
 }
 
@@ -84,7 +84,7 @@ static uint8_t *packed_rows(struct lab *lab, enum lf_cache_format format, uint32
     for (uint32_t r = 0; r < rows; r++)
         dst[r] = out + (size_t)r * row_bytes;
     struct lf_cache_pack_args args = {format, rows, dim, x, dst};
-    lab->portable.cache_pack(lab->pool, &args);
+    lab->portable.cache_pack(&lab->device, &args);
     return out;
 }
 
@@ -104,9 +104,9 @@ static void digest_embed(struct lab *lab) {
         row[r].token = below(lab, VOCAB);
     uint16_t *y = take(lab, ROWS * STREAMS * DIM * 2);
     float *pre = take(lab, ROWS * STREAMS * 4);
-    lab->k.embed(lab->pool, &(struct lf_embed_args){.rows = ROWS, .streams = STREAMS, .row = row,
-                                                    .table = &table, .streams_out = y,
-                                                    .pre = pre});
+    lab->k.embed(&lab->device, &(struct lf_embed_args){.rows = ROWS, .streams = STREAMS, .row = row,
+                                                       .table = &table, .streams_out = y,
+                                                       .pre = pre});
     fold(lab, y, ROWS * STREAMS * DIM * 2);
     fold(lab, pre, ROWS * STREAMS * 4);
 }
@@ -118,7 +118,7 @@ static void digest_rms_norm(struct lab *lab) {
         uint32_t dim = dims[i];
         uint16_t *x = halves(lab, (size_t)ROWS * dim, 2, 12), *w = halves(lab, dim, 0, 3);
         struct lf_rms_norm_args args = {ROWS, dim, x, dim, w, 1e-6f, x, dim};
-        lab->k.rms_norm(lab->pool, &args);
+        lab->k.rms_norm(&lab->device, &args);
         fold(lab, x, (size_t)ROWS * dim * 2);
     }
 }
@@ -130,7 +130,7 @@ static void digest_act_quant(struct lab *lab) {
             uint16_t *x = halves(lab, ROWS * DIM, 6, spread);
             x[below(lab, ROWS * DIM)] = 0x7F80, x[below(lab, ROWS * DIM)] = 0xFFC1;
             struct lf_act_quant_args args = {format, ROWS, DIM, x, DIM, x, DIM};
-            lab->k.act_quant(lab->pool, &args);
+            lab->k.act_quant(&lab->device, &args);
             fold(lab, x, ROWS * DIM * 2);
         }
 }
@@ -144,7 +144,7 @@ static void digest_cache_pack(struct lab *lab) {
             for (uint32_t r = 0; r < ROWS; r++)
                 dst[r] = out + r * ROW_BYTES;
             struct lf_cache_pack_args args = {format, ROWS, DIM, x, dst};
-            lab->k.cache_pack(lab->pool, &args);
+            lab->k.cache_pack(&lab->device, &args);
             fold(lab, out, ROWS * ROW_BYTES);
         }
 }
@@ -186,7 +186,7 @@ static void digest_linear(struct lab *lab) {
             for (uint32_t r = 0; r < sizeof rows / sizeof *rows; r++) {
                 struct lf_linear_job job = {.w = &m, .rows = rows[r], .x = x, .x_stride = in,
                                             .y = y, .y_stride = out, .y_f32 = 1};
-                lab->k.linear(lab->pool, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+                lab->k.linear(&lab->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
                 fold(lab, y, (size_t)rows[r] * out * 4);
             }
             lab->used = kept;
@@ -200,7 +200,7 @@ static void digest_rope(struct lab *lab) {
         float *cosine = floats(lab, ROWS * ROPE / 2, -1, 4);
         float *sine = floats(lab, ROWS * ROPE / 2, -1, 4);
         struct lf_rope_args args = {ROWS, HEADS, DIM, ROPE, x, HEADS * DIM, cosine, sine, inverse};
-        lab->k.rope(lab->pool, &args);
+        lab->k.rope(&lab->device, &args);
         fold(lab, x, ROWS * HEADS * DIM * 2);
     }
 }
@@ -212,7 +212,7 @@ static void digest_hc_mix(struct lab *lab) {
     float *pre = take(lab, ROWS * OUTS * 4), *scale = floats(lab, 3, 0, 2);
     struct lf_hc_mix_args args = {ROWS, S, DIM, x, fn, base, scale, 20, 1e-6f, 1e-6f, pre,
                                   pre + ROWS * S, pre + 2 * ROWS * S};
-    lab->k.hc_mix(lab->pool, &args);
+    lab->k.hc_mix(&lab->device, &args);
     fold(lab, pre, ROWS * OUTS * 4);
 }
 
@@ -220,7 +220,7 @@ static void digest_hc_collapse(struct lab *lab) {
     enum { ROWS = 6, S = 4, DIM = 544 };
     uint16_t *x = halves(lab, ROWS * S * DIM, 1, 10), *y = take(lab, ROWS * DIM * 2);
     float *pre = floats(lab, ROWS * S, 0, 4);
-    lab->k.hc_collapse(lab->pool, &(struct lf_hc_collapse_args){ROWS, S, DIM, x, pre, y});
+    lab->k.hc_collapse(&lab->device, &(struct lf_hc_collapse_args){ROWS, S, DIM, x, pre, y});
     fold(lab, y, ROWS * DIM * 2);
 }
 
@@ -228,14 +228,14 @@ static void digest_hc_expand(struct lab *lab) {
     enum { ROWS = 6, S = 4, DIM = 544 };
     uint16_t *x = halves(lab, ROWS * S * DIM, 1, 10), *b = halves(lab, ROWS * DIM, 1, 10);
     float *post = floats(lab, ROWS * S, 0, 4), *comb = floats(lab, ROWS * S * S, 0, 4);
-    lab->k.hc_expand(lab->pool, &(struct lf_hc_expand_args){ROWS, S, DIM, x, b, post, comb});
+    lab->k.hc_expand(&lab->device, &(struct lf_hc_expand_args){ROWS, S, DIM, x, b, post, comb});
     fold(lab, x, ROWS * S * DIM * 2);
 }
 
 static void digest_stream_mean(struct lab *lab) {
     enum { ROWS = 6, S = 4, DIM = 544 };
     uint16_t *x = halves(lab, ROWS * S * DIM, 1, 10), *y = take(lab, ROWS * DIM * 2);
-    lab->k.stream_mean(lab->pool, &(struct lf_stream_mean_args){ROWS, S, DIM, x, y});
+    lab->k.stream_mean(&lab->device, &(struct lf_stream_mean_args){ROWS, S, DIM, x, y});
     fold(lab, y, ROWS * DIM * 2);
 }
 
@@ -247,7 +247,7 @@ static void digest_compress_pool(struct lab *lab) {
         second[j] = floats(lab, 2 * DIM, 3, 10);
     }
     uint16_t *y = take(lab, ENTRIES * DIM * 2);
-    lab->k.compress_pool(lab->pool,
+    lab->k.compress_pool(&lab->device,
                          &(struct lf_compress_pool_args){ENTRIES, DIM, first, second, y});
     fold(lab, y, ENTRIES * DIM * 2);
 }
@@ -266,12 +266,12 @@ static void digest_index_score(struct lab *lab) {
     }
     uint16_t *q = halves(lab, ROWS * HEADS * DIM, 1, 4);
     struct lf_act_quant_args quant = {LF_ACT_QF4E, ROWS * HEADS, DIM, q, DIM, q, DIM};
-    lab->portable.act_quant(lab->pool, &quant);
+    lab->portable.act_quant(&lab->device, &quant);
     uint16_t *weight = halves(lab, ROWS * HEADS, 0, 4);
     float *score = take(lab, ROWS * ENTRIES * 4);
     struct lf_index_score_args args = {ROWS, HEADS, DIM, row, q, weight, 0.0625f, keys, visible,
                                        score, ENTRIES};
-    lab->k.index_score(lab->pool, &args);
+    lab->k.index_score(&lab->device, &args);
     fold(lab, score, ROWS * ENTRIES * 4);
 }
 
@@ -288,7 +288,7 @@ static void digest_index_select(struct lab *lab) {
     for (enum lf_candidate_mode mode = LF_CANDIDATES_NONE; mode <= LF_CANDIDATES_RESTRICT; mode++) {
         struct lf_index_select_args args = {ROWS, TOP, mode, BLOCK, BLOCKS, visible, score,
                                             ENTRIES, blocks, n_blocks, selected, n_selected};
-        lab->k.index_select(lab->pool, &args);
+        lab->k.index_select(&lab->device, &args);
         fold(lab, selected, ROWS * TOP * 4);
         fold(lab, n_selected, ROWS * 4);
     }
@@ -321,7 +321,7 @@ static void digest_attention(struct lab *lab) {
         .call_keys = packed_rows(lab, LF_CACHE_QA8, ROWS, DIM, key_bytes), .selected = selected,
         .n_selected = n_selected, .topk = TOP, .o = take(lab, ROWS * HEADS * DIM * 2)};
     for (args.whole_span = 0; args.whole_span < 2; args.whole_span++) {
-        lab->k.attention(lab->pool, &args);
+        lab->k.attention(&lab->device, &args);
         fold(lab, args.o, ROWS * HEADS * DIM * 2);
     }
 }
@@ -339,7 +339,7 @@ static void digest_ring_store(struct lab *lab) {
         row[r] = (struct lf_row){.lane = r / 7, .position = 40 * (r / 7) + 5 + r % 7, .index = r,
                                  .depth = below(lab, 3)};
     struct lf_ring_store_args args = {ROWS, row, 1, span, 5, x, BYTES, ring, RING, PITCH};
-    lab->k.ring_store(lab->pool, &args);
+    lab->k.ring_store(&lab->device, &args);
     for (uint32_t i = 0; i < LANES_USED; i++)
         fold(lab, ring[i], RING * PITCH);
 }
@@ -350,9 +350,9 @@ static void digest_row_gather(struct lab *lab) {
     uint8_t *x = bytes(lab, MORE * PITCH, 0, 256), *y = take(lab, ROWS * BYTES);
     struct lf_row_gather_job job[] = {{ROWS, index, x, PITCH, y, BYTES, BYTES},
                                       {ROWS, index, x + 1, PITCH, x + 1, PITCH, BYTES}};
-    lab->k.row_gather(lab->pool, &(struct lf_row_gather_args){1, job});
+    lab->k.row_gather(&lab->device, &(struct lf_row_gather_args){1, job});
     fold(lab, y, ROWS * BYTES);
-    lab->k.row_gather(lab->pool, &(struct lf_row_gather_args){1, job + 1});
+    lab->k.row_gather(&lab->device, &(struct lf_row_gather_args){1, job + 1});
     fold(lab, x, MORE * PITCH);
 }
 
@@ -361,8 +361,8 @@ static void digest_router(struct lab *lab) {
     float *logits = floats(lab, ROWS * EXPERTS, 5, 10), *bias = floats(lab, EXPERTS, -2, 4);
     uint32_t *id = take(lab, ROWS * TOP * 4);
     float *weight = take(lab, ROWS * TOP * 4);
-    lab->k.router(lab->pool, &(struct lf_router_args){ROWS, EXPERTS, TOP, logits, bias, 2.5f, id,
-                                                      weight});
+    lab->k.router(&lab->device, &(struct lf_router_args){ROWS, EXPERTS, TOP, logits, bias, 2.5f, id,
+                                                         weight});
     fold(lab, id, ROWS * TOP * 4);
     fold(lab, weight, ROWS * TOP * 4);
 }
@@ -375,7 +375,7 @@ static void digest_expert_group(struct lab *lab) {
     float *weight = floats(lab, PAIRS, 0, 4), *sorted = take(lab, PAIRS * 4);
     uint32_t *first = take(lab, (EXPERTS + 1) * 4), *row = take(lab, PAIRS * 4);
     struct lf_expert_group_args args = {ROWS, TOP, EXPERTS, id, weight, first, row, sorted, of};
-    lab->k.expert_group(lab->pool, &args);
+    lab->k.expert_group(&lab->device, &args);
     fold(lab, first, (EXPERTS + 1) * 4);
     fold(lab, row, PAIRS * 4);
     fold(lab, sorted, PAIRS * 4);
@@ -386,7 +386,7 @@ static void digest_swiglu(struct lab *lab) {
     enum { ROWS = 9, DIM = 544 };
     uint16_t *gate = halves(lab, ROWS * DIM, 4, 12), *up = halves(lab, ROWS * DIM, 4, 12);
     float *weight = floats(lab, ROWS, 0, 4);
-    lab->k.swiglu(lab->pool, &(struct lf_swiglu_args){ROWS, DIM, gate, up, 10.0f, weight, gate});
+    lab->k.swiglu(&lab->device, &(struct lf_swiglu_args){ROWS, DIM, gate, up, 10.0f, weight, gate});
     fold(lab, gate, ROWS * DIM * 2);
 }
 
@@ -399,7 +399,7 @@ static void digest_expert_join(struct lab *lab) {
     for (uint32_t i = 0; i < ROWS * TOP; i++)
         pair[i] = below(lab, ROWS * TOP);
     struct lf_expert_join_args args = {ROWS, TOP, DIM, expert, pair, shared, y};
-    lab->k.expert_join(lab->pool, &args);
+    lab->k.expert_join(&lab->device, &args);
     fold(lab, y, ROWS * DIM * 2);
 }
 
@@ -411,7 +411,7 @@ static void digest_engram_gather(struct lab *lab) {
     uint8_t *value = bytes(lab, TABLE * DIM, 0, 256), *scale = bytes(lab, TABLE * DIM, 0, 256);
     uint16_t *y = take(lab, ROWS * COLUMNS * DIM * 2);
     struct lf_engram_gather_args args = {ROWS, COLUMNS, DIM, number, value, scale, y};
-    lab->k.engram_gather(lab->pool, &args);
+    lab->k.engram_gather(&lab->device, &args);
     fold(lab, y, ROWS * COLUMNS * DIM * 2);
 }
 
@@ -422,7 +422,7 @@ static void digest_engram_gate(struct lab *lab) {
     float *gate = take(lab, ROWS * S * 4);
     struct lf_engram_gate_args args = {ROWS, S, DIM, x, kv, q_weight, k_weight, NULL, 0.04f,
                                        1e-6f, gate};
-    lab->k.engram_gate(lab->pool, &args);
+    lab->k.engram_gate(&lab->device, &args);
     fold(lab, x, ROWS * S * DIM * 2);
     fold(lab, gate, ROWS * S * 4);
 }
@@ -430,7 +430,7 @@ static void digest_engram_gate(struct lab *lab) {
 static void digest_draft_join(struct lab *lab) {
     enum { ROWS = 4, VOCAB = 999 };
     float *logits = floats(lab, ROWS * VOCAB, 4, 10), *bias = floats(lab, ROWS * VOCAB, 4, 10);
-    lab->k.draft_join(lab->pool, &(struct lf_draft_join_args){ROWS, VOCAB, logits, VOCAB, bias});
+    lab->k.draft_join(&lab->device, &(struct lf_draft_join_args){ROWS, VOCAB, logits, VOCAB, bias});
     fold(lab, logits, ROWS * VOCAB * 4);
 }
 
@@ -446,7 +446,7 @@ static void digest_sample(struct lab *lab) {
     float *logits = floats(lab, ROWS * VOCAB, 3, 10);
     uint32_t *drawn = take(lab, ROWS * 4), *kept = take(lab, ROWS * 4);
     struct lf_sample_args args = {ROWS, VOCAB, logits, VOCAB, row, drawn, kept};
-    lab->k.sample(lab->pool, &args);
+    lab->k.sample(&lab->device, &args);
     fold(lab, drawn, ROWS * 4);
     fold(lab, kept, ROWS * 4);
 }
@@ -458,7 +458,7 @@ static void digest_logprobs(struct lab *lab) {
     for (uint32_t r = 0; r < ROWS; r++)
         drawn[r] = below(lab, VOCAB);
     struct lf_logprob_row *out = take(lab, ROWS * sizeof *out);
-    lab->k.logprobs(lab->pool,
+    lab->k.logprobs(&lab->device,
                     &(struct lf_logprobs_args){ROWS, VOCAB, logits, VOCAB, drawn, TOP, out});
     fold(lab, out, ROWS * sizeof *out);
 }
@@ -486,7 +486,7 @@ int main(void) {
     struct lf_error err = LF_ERROR_INIT;
     int unequal = 0;
     lab.arena = malloc(ARENA_BYTES);
-    if (!lab.arena || lf_pool_open(&lab.pool, 2, SCRATCH_BYTES, &err) != LF_OK ||
+    if (!lab.arena || lf_pool_open(&lab.device.pool, 2, SCRATCH_BYTES, &err) != LF_OK ||
         lf_kernels_init(&lab.portable, LF_ISA_PORTABLE, &err) != LF_OK) {
         fprintf(stderr, "isa_digest: %s\n", err.text);
         return 2;
@@ -503,7 +503,7 @@ int main(void) {
             printf("%s %s %016" PRIx64 "\n", entries[i].name, lf_isa_name(isa), got);
         }
     }
-    lf_pool_close(lab.pool);
+    lf_pool_close(lab.device.pool);
     free(lab.arena);
     return unequal > 0;
 }

@@ -30,7 +30,7 @@ static double target_of(enum lf_weight_format format, uint32_t rows) {
 }
 
 struct bench {
-    struct lf_pool *pool;
+    struct lf_device device;
     struct lf_kernels k;
     struct lf_probe probe;
     uint32_t threads, repeats;
@@ -51,13 +51,13 @@ static double seconds(const struct bench *b) {
 
 static double read_rate(struct bench *b) {
     double t = seconds(b);
-    size_t bytes = lf_probe_read(b->pool, &b->probe);
+    size_t bytes = lf_probe_read(b->device.pool, &b->probe);
     return (double)bytes / (seconds(b) - t);
 }
 
 static double peak_rate(struct bench *b) {
     double t = seconds(b);
-    double flops = lf_probe_peak(b->pool, &b->probe);
+    double flops = lf_probe_peak(b->device.pool, &b->probe);
     return flops / (seconds(b) - t);
 }
 
@@ -99,10 +99,10 @@ static struct result measure(struct bench *b, enum lf_weight_format format,
     double bytes = n * (double)(lf_matrix_row_bytes(m) * m->out + scale_bytes(m));
     double flops = 2.0 * n * m->out * m->in * rows;
     struct lf_linear_args args = {.n_jobs = n, .job = job};
-    b->k.linear(b->pool, &args);
+    b->k.linear(&b->device, &args);
     for (uint32_t r = 0; r < b->repeats; r++) {
         double read = read_rate(b), peak = peak_rate(b), t = seconds(b);
-        b->k.linear(b->pool, &args);
+        b->k.linear(&b->device, &args);
         t = seconds(b) - t;
         double all[] = {bytes / t, flops / t, bytes / t / read, flops / t / peak, read, peak};
         for (int i = 0; i < 6; i++)
@@ -154,7 +154,7 @@ static void measure_dispatch(struct bench *b) {
         struct timespec a, z;
         clock_gettime(CLOCK_MONOTONIC, &a);
         for (int i = 0; i < LAUNCHES; i++)
-            lf_pool_run(b->pool, 2 * b->threads, no_task, NULL);
+            lf_pool_run(b->device.pool, 2 * b->threads, no_task, NULL);
         clock_gettime(CLOCK_MONOTONIC, &z);
         double ns = 1e9 * (double)(z.tv_sec - a.tv_sec) + (double)(z.tv_nsec - a.tv_nsec);
         least = ns < least ? ns : least;
@@ -166,7 +166,7 @@ static void measure_dispatch(struct bench *b) {
 static bool open_pool(struct bench *b, uint32_t threads) {
     struct lf_error err = LF_ERROR_INIT;
     b->threads = threads;
-    if (lf_pool_open(&b->pool, threads, LF_LINEAR_SCRATCH_BYTES, &err) == LF_OK)
+    if (lf_pool_open(&b->device.pool, threads, LF_LINEAR_SCRATCH_BYTES, &err) == LF_OK)
         return true;
     fprintf(stderr, "linear_bench: %s\n", err.text);
     return false;
@@ -176,9 +176,9 @@ static bool open_pool(struct bench *b, uint32_t threads) {
 static bool open_bench(struct bench *b) {
     if (!open_pool(b, 1))
         return false;
-    if (!linear_set_open(&b->set, SET_BYTES, &b->k, b->pool)) {
+    if (!linear_set_open(&b->set, SET_BYTES, &b->k, &b->device)) {
         fprintf(stderr, "linear_bench: no memory for weights and rows\n");
-        lf_pool_close(b->pool);
+        lf_pool_close(b->device.pool);
         return false;
     }
     b->probe = (struct lf_probe){.data = b->set.weights, .bytes = SET_BYTES};
@@ -186,7 +186,7 @@ static bool open_bench(struct bench *b) {
         double rate = peak_rate(b);
         b->core_peak = rate > b->core_peak ? rate : b->core_peak;
     }
-    lf_pool_close(b->pool);
+    lf_pool_close(b->device.pool);
     return true;
 }
 
@@ -200,7 +200,7 @@ static bool run_threads(struct bench *b, uint32_t threads, const struct choice *
             if ((!choice->format || !strcmp(choice->format, names[f])) &&
                 (!choice->rows || choice->rows == row_counts[r]))
                 met &= measure_shapes(b, names[f], row_counts[r]);
-    lf_pool_close(b->pool);
+    lf_pool_close(b->device.pool);
     return met;
 }
 

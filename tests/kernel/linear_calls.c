@@ -11,7 +11,7 @@ enum {
 
 struct calls {
     struct lf_kernels k;
-    struct lf_pool *pool[THREADS_MAX];
+    struct lf_device device[THREADS_MAX];
     struct lf_matrix w[MATRICES_MAX];
     uint32_t n;
     struct linear_set set;
@@ -46,7 +46,7 @@ static bool run(struct calls *c, const uint32_t ask[4], double seconds[2]) {
     struct timespec wall, cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
     clock_gettime(CLOCK_MONOTONIC, &wall);
-    c->k.linear(c->pool[threads - 1], &args);
+    c->k.linear(&c->device[threads - 1], &args);
     seconds[0] = seconds_since(&wall, CLOCK_MONOTONIC);
     seconds[1] = seconds_since(&cpu, CLOCK_PROCESS_CPUTIME_ID);
     return true;
@@ -56,11 +56,11 @@ static bool open_calls(struct calls *c) {
     struct lf_error err = LF_ERROR_INIT;
     enum lf_status status = lf_kernels_init(&c->k, LF_ISA_AUTO, &err);
     for (uint32_t t = 0; status == LF_OK && t < THREADS_MAX; t++)
-        status = lf_pool_open(&c->pool[t], t + 1, LF_LINEAR_SCRATCH_BYTES, &err);
+        status = lf_pool_open(&c->device[t].pool, t + 1, LF_LINEAR_SCRATCH_BYTES, &err);
     if (status != LF_OK)
         fprintf(stderr, "linear_calls: %s\n", err.text);
     return status == LF_OK &&
-           linear_set_open(&c->set, SET_BYTES, &c->k, c->pool[THREADS_MAX - 1]);
+           linear_set_open(&c->set, SET_BYTES, &c->k, &c->device[THREADS_MAX - 1]);
 }
 
 int main(void) {
@@ -83,6 +83,6 @@ int main(void) {
         fflush(stdout);
     }
     for (uint32_t t = 0; t < THREADS_MAX; t++)
-        lf_pool_close(c.pool[t]);
+        lf_pool_close(c.device[t].pool);
     return good ? 0 : 2;
 }

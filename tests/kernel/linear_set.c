@@ -10,7 +10,7 @@ static uint64_t dice(uint64_t *state) {
 }
 
 bool linear_set_open(struct linear_set *set, size_t weight_bytes, const struct lf_kernels *k,
-                     struct lf_pool *pool) {
+                     struct lf_device *device) {
     size_t scale_bytes = (size_t)LINEAR_SET_OUT * (LINEAR_SET_IN / 32);
     size_t n = (size_t)LINEAR_SET_ROWS * LINEAR_SET_IN;
     uint64_t state = 1;
@@ -35,7 +35,7 @@ bool linear_set_open(struct linear_set *set, size_t weight_bytes, const struct l
     struct lf_act_quant_args args = {LF_ACT_QA8, LINEAR_SET_ROWS, LINEAR_SET_IN,
                                      set->x,     LINEAR_SET_IN,   set->x,
                                      LINEAR_SET_IN};
-    k->act_quant(pool, &args);
+    k->act_quant(device, &args);
     return true;
 }
 

@@ -16,7 +16,7 @@ struct linear_set {
 
 // No NaN code in any format, ordinary scales, normal rows of x as maps read them; false: no memory.
 bool linear_set_open(struct linear_set *set, size_t weight_bytes, const struct lf_kernels *k,
-                     struct lf_pool *pool);
+                     struct lf_device *device);
 // n maps of one shape and format side by side in the weights: they must fit.
 void linear_set_maps(const struct linear_set *set, struct lf_matrix shape, struct lf_matrix *m,
                      uint32_t n);

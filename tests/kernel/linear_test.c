@@ -140,7 +140,7 @@ static float declared_sum(const struct lf_matrix *m, size_t o, const uint16_t *x
 }
 
 // Runs one job and compares every output with the declared order, guards and all.
-static void check_job(enum lf_isa isa, struct lf_pool *pool, struct lf_linear_job job) {
+static void check_job(enum lf_isa isa, struct lf_device *device, struct lf_linear_job job) {
     char what[96];
     snprintf(what, sizeof what, "%s %s %ux%u rows %u", lf_isa_name(isa),
              format_names[job.w->format], job.w->out, job.w->in, job.rows);
@@ -150,7 +150,7 @@ static void check_job(enum lf_isa isa, struct lf_pool *pool, struct lf_linear_jo
     struct lf_linear_args args = {.n_jobs = 1, .job = &job};
     job.y = y.data;
     lf_check_poison(&y, 0xEE);
-    lf_check_kernels(isa)->linear(pool, &args);
+    lf_check_kernels(isa)->linear(device, &args);
     for (uint32_t r = 0; r < job.rows; r++) {
         const uint16_t *x = job.x + (job.x_index ? job.x_index[r] : r) * job.x_stride;
         for (size_t o = 0; o < job.y_stride && r * job.y_stride + o < bytes / element; o++) {
@@ -181,7 +181,7 @@ static void every_format_gives_the_declared_bits(void **state) {
     (void)state;
     static const uint32_t rows[] = {1, 2, 3, 4, 5, 8, 37};
     struct lf_check_rng rng = {11};
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     for (uint32_t f = 0; f < FORMATS; f++)
         for (uint32_t s = 0; s < SHAPES; s++)
             for (uint32_t style = 0; style < LF_STYLES; style++) {
@@ -197,17 +197,17 @@ static void every_format_gives_the_declared_bits(void **state) {
                                             .y_stride = shapes[s].out + 5, .y_f32 = style % 2};
                 for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
                     for (job.rows = n; lf_isa_present(i) && job.rows; job.rows /= 2)
-                        check_job(i, pool, job);
+                        check_job(i, device, job);
                 free(x);
                 weights_close(&w);
             }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void odd_widths_of_plain_formats_are_padded_with_zero_products(void **state) {
     (void)state;
     struct lf_check_rng rng = {12};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     for (uint32_t f = LF_WEIGHT_BF16; f <= LF_WEIGHT_F32; f++)
         for (uint32_t in = 1; in < 70; in += 3)
             for (uint32_t rows = 1; rows < 4; rows += 2) {
@@ -219,16 +219,16 @@ static void odd_widths_of_plain_formats_are_padded_with_zero_products(void **sta
                                             .y_stride = 5, .y_f32 = 1};
                 for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
                     if (lf_isa_present(i))
-                        check_job(i, pool, job);
+                        check_job(i, device, job);
                 weights_close(&w);
             }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 // Products so small that they round to -0: the padding must turn such partials to +0.
 static void a_partial_of_minus_zero_becomes_plus_zero_only_through_padding(void **state) {
     (void)state;
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     for (uint32_t words = 16; words <= 20; words += 4)
         for (uint32_t rows = 1; rows <= 2; rows++) {
             struct weights w = weights_open(LF_WEIGHT_BF16, 3, 2 * words, 0);
@@ -242,16 +242,16 @@ static void a_partial_of_minus_zero_becomes_plus_zero_only_through_padding(void 
             assert_int_equal(signbit(declared_sum(&w.m, 0, x)) != 0, words == 16);
             for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
                 if (lf_isa_present(i))
-                    check_job(i, pool, job);
+                    check_job(i, device, job);
             weights_close(&w);
         }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void every_element_is_within_the_bound_of_float64(void **state) {
     (void)state;
     struct lf_check_rng rng = {13};
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     for (uint32_t f = 0; f < FORMATS; f++)
         for (uint32_t style = 0; style < LF_STYLES; style++)
             for (uint32_t rows = 1; rows <= 6; rows += 5) {
@@ -276,16 +276,16 @@ static void every_element_is_within_the_bound_of_float64(void **state) {
                     memset(y, 0xFF, sizeof y);
                     memset(y16, 0xFF, sizeof y16);
                     job.y = y, job.y_f32 = 1;
-                    lf_check_kernels(i)->linear(pool, &args);
+                    lf_check_kernels(i)->linear(device, &args);
                     lf_check_bound_f32(format_names[f], y, ref, limit, rows * OUT);
                     job.y = y16, job.y_f32 = 0;
-                    lf_check_kernels(i)->linear(pool, &args);
+                    lf_check_kernels(i)->linear(device, &args);
                     lf_check_bound_bf16(format_names[f], y16, ref, limit, rows * OUT);
                 }
                 free(x);
                 weights_close(&w);
             }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 enum { CALL_MAX = 64, SAMPLES = 5 };
@@ -295,7 +295,7 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
     static const uint32_t calls[] = {2, 3, 8, 17, 64};
     enum { OUT = 55, IN = 1120 };
     struct lf_check_rng rng = {14};
-    struct lf_pool *pools[3] = {lf_check_pool(1), lf_check_pool(2), lf_check_pool(3)};
+    struct lf_device *devices[3] = {lf_check_device(1), lf_check_device(2), lf_check_device(3)};
     uint16_t *x = malloc((SAMPLES + LF_HOSTILE_KINDS) * IN * 2);
     for (uint32_t f = 0; f < FORMATS; f++) {
         struct weights w = weights_open(f, OUT, IN, 3);
@@ -315,14 +315,14 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
             for (uint32_t s = 0; s < SAMPLES; s++) {
                 index[0] = s;
                 job.rows = 1, job.y = alone[s];
-                lf_check_kernels(i)->linear(pools[0], &args);
+                lf_check_kernels(i)->linear(devices[0], &args);
             }
             for (uint32_t c = 0; c < 15; c++) {
                 job.rows = calls[c % 5], job.y = y;
                 for (uint32_t r = 0; r < job.rows; r++)
                     index[r] = lf_check_below(&rng, SAMPLES + LF_HOSTILE_KINDS);
                 index[lf_check_below(&rng, job.rows)] = c % SAMPLES;
-                lf_check_kernels(i)->linear(pools[c / 5], &args);
+                lf_check_kernels(i)->linear(devices[c / 5], &args);
                 for (uint32_t r = 0; r < job.rows; r++)
                     if (index[r] < SAMPLES)
                         lf_check_same(lf_isa_name(i), y[r], alone[index[r]], sizeof y[r]);
@@ -332,7 +332,7 @@ static void a_row_gives_the_same_bits_alone_and_at_any_place_beside_hostile_rows
     }
     free(x);
     for (uint32_t p = 0; p < 3; p++)
-        lf_pool_close(pools[p]);
+        lf_check_device_close(devices[p]);
 }
 
 static void nan_and_infinity_of_a_row_show_in_its_outputs(void **state) {
@@ -340,7 +340,7 @@ static void nan_and_infinity_of_a_row_show_in_its_outputs(void **state) {
     static const uint16_t hostile[] = {0x7FC0, 0x7F80, 0xFF80, 0x7F7F, 0x0001};
     enum { OUT = 9, IN = 160 };
     struct lf_check_rng rng = {15};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     for (uint32_t f = 0; f < FORMATS; f++)
         for (uint32_t rows = 1; rows <= 3; rows += 2)
             for (uint32_t k = 0; k < IN; k += 13) {
@@ -356,10 +356,10 @@ static void nan_and_infinity_of_a_row_show_in_its_outputs(void **state) {
                         assert_true(isnan(declared_sum(&w.m, o, x)));
                 for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
                     if (lf_isa_present(i))
-                        check_job(i, pool, job);
+                        check_job(i, device, job);
                 weights_close(&w);
             }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 // Output c reads code c everywhere and the scales in turn: NaN codes and scales give NaN.
@@ -369,7 +369,7 @@ static void all_codes_and_all_edge_scales_are_decoded(void **state) {
                                      128, 129, 134, 135, 228, 229, 254, 255};
     enum { OUT = 256, IN = 128 };
     struct lf_check_rng rng = {16};
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     for (uint32_t f = LF_WEIGHT_FP8; f <= LF_WEIGHT_MXFP4; f++)
         for (uint32_t s = 0; s < sizeof scales; s++)
             for (uint32_t rows = 1; rows <= 33; rows += 8) {
@@ -388,10 +388,10 @@ static void all_codes_and_all_edge_scales_are_decoded(void **state) {
                 assert_int_equal(isnan(declared_sum(&w.m, 0, x)) != 0, scales[s] == 255);
                 for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
                     if (lf_isa_present(i))
-                        check_job(i, pool, job);
+                        check_job(i, device, job);
                 weights_close(&w);
             }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 // x and scales at and past the edges where scales may be folded into x or w: same bits throughout.
@@ -400,7 +400,7 @@ static void extreme_magnitudes_give_the_declared_bits(void **state) {
     enum { OUT = 9, IN = 320, ROWS = 35 };
     static const int x_exponents[] = {-126, -110, -51, -50, -45, 0, 26, 27, 60, 110};
     struct lf_check_rng rng = {19};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     uint16_t *x = malloc(ROWS * IN * 2);
     for (uint32_t f = 0; f < FORMATS; f++)
         for (uint32_t e = 0; e < sizeof x_exponents / sizeof *x_exponents; e++)
@@ -418,12 +418,12 @@ static void extreme_magnitudes_give_the_declared_bits(void **state) {
                 for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
                     for (uint32_t n = 1; n <= ROWS && lf_isa_present(i); n += n == 1 ? 2 : 32) {
                         job.rows = n;
-                        check_job(i, pool, job);
+                        check_job(i, device, job);
                     }
                 weights_close(&w);
             }
     free(x);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void several_jobs_in_one_launch_give_what_each_gives_alone(void **state) {
@@ -444,20 +444,20 @@ static void several_jobs_in_one_launch_give_what_each_gives_alone(void **state) 
     }
     for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
         for (uint32_t threads = 1; lf_isa_present(i) && threads <= 3; threads++) {
-            struct lf_pool *pool = lf_check_pool(threads);
+            struct lf_device *device = lf_check_device(threads);
             memset(y, 0xEE, sizeof y);
             memset(alone, 0xEE, sizeof alone);
             for (uint32_t j = 0; j < JOBS; j++) {
                 job[j].y = alone[j];
                 struct lf_linear_args one = {.n_jobs = 1, .job = &job[j]};
-                lf_check_kernels(i)->linear(pool, &one);
+                lf_check_kernels(i)->linear(device, &one);
                 job[j].y = y[j];
             }
             struct lf_linear_args all = {.n_jobs = JOBS, .job = job}, none = {0};
-            lf_check_kernels(i)->linear(pool, &all);
-            lf_check_kernels(i)->linear(pool, &none);
+            lf_check_kernels(i)->linear(device, &all);
+            lf_check_kernels(i)->linear(device, &none);
             lf_check_same(lf_isa_name(i), y, alone, sizeof y);
-            lf_pool_close(pool);
+            lf_check_device_close(device);
         }
     for (uint32_t j = 0; j < JOBS; j++)
         weights_close(&w[j]);
@@ -467,7 +467,7 @@ static void a_row_longer_than_scratch_gives_the_declared_bits(void **state) {
     (void)state;
     enum { IN = 100000, ROWS = 34 };
     struct lf_check_rng rng = {18};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     struct weights w = weights_open(LF_WEIGHT_MXFP4, 2, IN, 0);
     uint16_t *x = malloc((size_t)ROWS * IN * 2);
     weights_fill(&w, &rng, LF_STYLE_NORMAL);
@@ -477,11 +477,11 @@ static void a_row_longer_than_scratch_gives_the_declared_bits(void **state) {
     for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++)
         for (uint32_t n = 0; lf_isa_present(i) && n < 2; n++) {
             job.rows = n ? ROWS : 1;
-            check_job(i, pool, job);
+            check_job(i, device, job);
         }
     free(x);
     weights_close(&w);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 // Rows that another kernel chose: empty groups, an index, bf16 and float32.
@@ -491,7 +491,7 @@ static void a_groups_rows_give_what_they_give_as_a_job(void **state) {
     static const uint32_t bounds[GROUPS + 1] = {0, 3, 3, 6, 7}, index[ROWS] = {6, 1, 0, 2, 2, 5, 3};
     struct lf_check_rng rng = {19};
     struct weights w = weights_open(LF_WEIGHT_BF16, OUT, IN, 0);
-    struct lf_pool *pool = lf_check_pool(2);
+    struct lf_device *device = lf_check_device(2);
     struct lf_linear_job job[GROUPS], room[GROUPS];
     uint16_t x[ROWS * IN];
     float want[ROWS * OUT], got[ROWS * OUT];
@@ -502,17 +502,17 @@ static void a_groups_rows_give_what_they_give_as_a_job(void **state) {
                                     .y_stride = OUT, .y_f32 = form & 1,
                                     .x_index = form & 2 ? index : NULL};
         size_t bytes = sizeof want / (all.y_f32 ? 1 : 2);
-        lf_linear_portable(pool, &(struct lf_linear_args){.n_jobs = 1, .job = &all});
+        lf_linear_portable(device, &(struct lf_linear_args){.n_jobs = 1, .job = &all});
         for (uint32_t g = 0; g < GROUPS; g++) {
             job[g] = all;
             job[g].rows = 0, job[g].y = got, job[g].group = bounds + g;
         }
         memset(got, 0xEE, sizeof got);
         struct lf_linear_args args = {.n_jobs = GROUPS, .job = job, .room = room};
-        lf_linear_portable(pool, &args);
+        lf_linear_portable(device, &args);
         lf_check_same("groups", got, want, bytes);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     weights_close(&w);
 }
 

@@ -16,15 +16,15 @@ static struct lf_logprob_row run_one(const float *logits, uint32_t vocab, uint32
     struct lf_logprob_row row, other;
     struct lf_logprobs_args args = {.rows = 1, .vocab = vocab, .logits = logits,
                                     .logits_stride = vocab, .drawn = &drawn, .top = top};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     memset(&row, 0x5A, sizeof row);
     memset(&other, 0xC3, sizeof other);
     args.row = &row;
-    lf_logprobs_portable(pool, &args);
+    lf_logprobs_portable(device, &args);
     args.row = &other;
-    lf_check_kernels(lf_isa_best())->logprobs(pool, &args);
+    lf_check_kernels(lf_isa_best())->logprobs(device, &args);
     lf_check_same("logprobs, both forms", &row, &other, sizeof row);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     return row;
 }
 

@@ -25,12 +25,12 @@ static void rows_go_to_their_positions_and_the_rest_stays(void **state) {
     struct lf_ring_store_args args = {.rows = ROWS, .row = row, .depth_min = 3, .span = span,
                                       .kept = RING, .x = x, .row_bytes = BYTES, .ring = ring,
                                       .ring_rows = RING, .ring_pitch = BYTES};
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_ring_store_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_ring_store_portable(device, &args);
     assert_memory_equal(lane1, want, sizeof want);
     for (uint32_t i = 0; i < sizeof lane0; i++)
         assert_int_equal(lane0[i], 0xEE);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

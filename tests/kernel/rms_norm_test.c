@@ -13,7 +13,7 @@
 
 enum { ROWS = 17, PAD = 3 };
 
-typedef void kernel_fn(struct lf_pool *pool, const struct lf_rms_norm_args *args);
+typedef void kernel_fn(struct lf_device *device, const struct lf_rms_norm_args *args);
 
 // Rows of x and y lie dim + PAD apart; what lies between them must stay as it is.
 struct problem {
@@ -49,14 +49,14 @@ static struct lf_rms_norm_args arguments(const struct problem *p, uint32_t first
 // Rows first .. first+rows-1, densely [rows][dim].
 static uint16_t *norm(const struct problem *p, uint32_t first, uint32_t rows, kernel_fn *kernel,
                       uint32_t threads) {
-    struct lf_pool *pool = lf_check_pool(threads);
+    struct lf_device *device = lf_check_device(threads);
     struct lf_rms_norm_args args = arguments(p, first, rows);
     size_t stride = p->dim + PAD;
     struct lf_check_buffer out = lf_check_open((rows * stride - PAD) * sizeof(uint16_t), 0);
     uint16_t *dense = malloc((size_t)rows * p->dim * sizeof *dense);
     lf_check_poison(&out, 0x5A);
     args.y = out.data;
-    kernel(pool, &args);
+    kernel(device, &args);
     lf_check_guards(&out, "rms_norm");
     for (uint32_t r = 0; r < rows; r++) {
         memcpy(dense + (size_t)r * p->dim, args.y + r * stride, p->dim * sizeof *dense);
@@ -64,7 +64,7 @@ static uint16_t *norm(const struct problem *p, uint32_t first, uint32_t rows, ke
             assert_int_equal(args.y[r * stride + i], 0x5A5A);
     }
     lf_check_close(&out);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     return dense;
 }
 
@@ -85,7 +85,7 @@ static void a_zero_row_gives_zeros(void **state) {
 static void the_vector_comes_out(void **state) {
     (void)state;
     json_t *file = vectors_load("blocks"), *v = vectors_get(file, "compressor_ratio2");
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     uint16_t x[3], w[3], y[3];
     for (size_t i = 0; i < 3; i++) {
         x[i] = lf_bf16_from_f32((float)vectors_number(vectors_get(v, "pooled_bf16"), i));
@@ -93,11 +93,11 @@ static void the_vector_comes_out(void **state) {
     }
     struct lf_rms_norm_args args = {.rows = 1, .dim = 3, .x = x, .x_stride = 3, .w = w,
                                     .eps = 1e-20f, .y = y, .y_stride = 3};
-    lf_rms_norm_avx2(pool, &args);
+    lf_rms_norm_avx2(device, &args);
     for (size_t i = 0; i < 3; i++)
         assert_true((double)lf_bf16_to_f32(y[i]) ==
                     vectors_number(vectors_get(v, "latent_bf16"), i));
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 

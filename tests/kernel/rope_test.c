@@ -14,7 +14,7 @@
 
 enum { ROWS = 17, HEADS = 3, HEAD = 40, ROPE = 16, PAIRS = ROPE / 2, STRIDE = HEADS * HEAD + 5 };
 
-typedef void kernel_fn(struct lf_pool *pool, const struct lf_rope_args *args);
+typedef void kernel_fn(struct lf_device *device, const struct lf_rope_args *args);
 
 struct problem {
     uint16_t x[ROWS * STRIDE];
@@ -44,17 +44,17 @@ static struct lf_rope_args arguments(struct problem *p, uint32_t first, uint32_t
 // Rows first .. first+rows-1 rotated, from there on: [rows][STRIDE] less the last row's tail.
 static void rotate(struct problem *p, uint32_t first, uint32_t rows, int inverse,
                    kernel_fn *kernel, uint32_t threads, uint16_t *out) {
-    struct lf_pool *pool = lf_check_pool(threads);
+    struct lf_device *device = lf_check_device(threads);
     size_t bytes = (rows * STRIDE - 5) * sizeof(uint16_t);
     struct lf_check_buffer x = lf_check_open(bytes, 0);
     struct lf_rope_args args = arguments(p, first, rows, inverse);
     memcpy(x.data, args.x, bytes);
     args.x = x.data;
-    kernel(pool, &args);
+    kernel(device, &args);
     lf_check_guards(&x, "rope");
     memcpy(out, x.data, bytes);
     lf_check_close(&x);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void nan_shows_in_its_pair_only(void **state) {
@@ -82,7 +82,7 @@ static void the_vectors_come_out(void **state) {
     struct lf_topology topology = {.rope_dim = 64, .rope_theta = 10000.0,
                                    .compress_rope_theta = 160000.0};
     topology.rope_scaling = (struct lf_rope_scaling){true, 16.0, 32.0, 1.0, 65536};
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     size_t n;
     json_array_foreach(vectors_get(file, "rotation"), n, row) {
         bool compressed = strcmp(json_string_value(vectors_get(row, "table")), "plain") != 0;
@@ -96,14 +96,14 @@ static void the_vectors_come_out(void **state) {
             x[i] = lf_bf16_from_f32((float)vectors_number(input, i));
         struct lf_rope_args args = {.rows = 1, .heads = 1, .head_dim = 64, .rope_dim = 64, .x = x,
                                     .x_stride = 64, .cos = c, .sin = s};
-        lf_rope_avx2(pool, &args);
+        lf_rope_avx2(device, &args);
         expect_row(vectors_get(row, "forward"), x);
         args.inverse = 1;
-        lf_rope_avx2(pool, &args);
+        lf_rope_avx2(device, &args);
         expect_row(vectors_get(row, "inverse_of_forward"), x);
     }
     assert_int_equal(n, 4);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     json_decref(file);
 }
 

@@ -18,8 +18,8 @@ static void check_example(const json_t *part, const char *row, const char *bias_
     }
     struct lf_router_args args = {.rows = 1, .experts = 8, .top = 3, .logits = logits};
     args.bias = bias, args.route_scale = 1.5f, args.id = id, args.weight = weight;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_router_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_router_portable(device, &args);
     assert_int_equal(json_object_size(want), 3);
     for (size_t k = 0; k < 3; k++) {
         char name[16];
@@ -28,7 +28,7 @@ static void check_example(const json_t *part, const char *row, const char *bias_
         assert_true(fabs((double)weight[k] - w) <= 0x1p-20 * w);
         assert_true(k == 0 || id[k] > id[k - 1]);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static void text_and_image_rows_of_the_vectors_route_as_published(void **state) {
@@ -44,9 +44,9 @@ static void route(const float logits[8], uint32_t top, uint32_t *id, float *weig
     float bias[8] = {0};
     struct lf_router_args args = {.rows = 1, .experts = 8, .top = top, .logits = logits};
     args.bias = bias, args.route_scale = 1.0f, args.id = id, args.weight = weight;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_router_portable(pool, &args);
-    lf_pool_close(pool);
+    struct lf_device *device = lf_check_device(1);
+    lf_router_portable(device, &args);
+    lf_check_device_close(device);
 }
 
 static void equal_keys_go_to_the_lower_id(void **state) {

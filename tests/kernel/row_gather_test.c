@@ -20,13 +20,13 @@ static void rows_move_by_index_in_place_and_apart(void **state) {
          .row_bytes = 2},
         {.rows = 2, .x = wide, .x_pitch = 3, .y = joined + 1, .y_pitch = 4, .row_bytes = 2},
     };
-    struct lf_pool *pool = lf_check_pool(2);
-    lf_row_gather_portable(pool, &(struct lf_row_gather_args){2, job});
+    struct lf_device *device = lf_check_device(2);
+    lf_row_gather_portable(device, &(struct lf_row_gather_args){2, job});
     assert_int_equal(place[0], 11);
     assert_int_equal(place[1], 12);
     assert_int_equal(place[2], 14);
     assert_memory_equal(joined, want, sizeof want);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

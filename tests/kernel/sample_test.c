@@ -16,13 +16,13 @@ static void draw(const float *logits, uint32_t vocab, const struct lf_sampling *
     struct lf_sample_args args = {.rows = 1, .vocab = vocab, .logits = logits};
     uint32_t other[2];
     args.logits_stride = vocab, args.row = &row, args.drawn = drawn, args.kept = kept;
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_sample_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_sample_portable(device, &args);
     args.drawn = &other[0], args.kept = &other[1];
-    lf_check_kernels(lf_isa_best())->sample(pool, &args);
+    lf_check_kernels(lf_isa_best())->sample(device, &args);
     assert_int_equal(other[0], *drawn);
     assert_int_equal(other[1], *kept);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 static uint64_t seed_of(const json_t *value) {
@@ -208,7 +208,7 @@ static void draws_follow_the_softmax(void **state) {
     static uint32_t drawn[BATCH];
     struct lf_sampling rule = {.temperature = 1.25, .top_p = 1, .seed = 2024};
     double count[VOCAB] = {0}, total = 0, chi = 0;
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     for (int at = 0; at < DRAWS; at += BATCH) {
         for (int i = 0; i < BATCH; i++) {
             memcpy(logits[i], one, sizeof one);
@@ -216,7 +216,7 @@ static void draws_follow_the_softmax(void **state) {
         }
         struct lf_sample_args args = {.rows = BATCH, .vocab = VOCAB, .logits = logits[0]};
         args.logits_stride = VOCAB, args.row = row, args.drawn = drawn;
-        lf_check_kernels(lf_isa_best())->sample(pool, &args);
+        lf_check_kernels(lf_isa_best())->sample(device, &args);
         for (int i = 0; i < BATCH; i++)
             count[drawn[i]]++;
     }
@@ -227,7 +227,7 @@ static void draws_follow_the_softmax(void **state) {
         chi += (count[i] - expected) * (count[i] - expected) / expected;
     }
     assert_true(chi < 24.3);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

@@ -15,10 +15,10 @@ static void the_mean_of_equal_streams_is_the_stream(void **state) {
     for (int i = 1; i < 4; i++)
         memcpy(x[i], x[0], sizeof x[0]);
     struct lf_stream_mean_args args = {.rows = 1, .streams = 4, .dim = 32, .x = x[0], .y = y};
-    struct lf_pool *pool = lf_check_pool(1);
-    lf_stream_mean_portable(pool, &args);
+    struct lf_device *device = lf_check_device(1);
+    lf_stream_mean_portable(device, &args);
     lf_check_same("mean", y, x[0], sizeof y);
-    lf_pool_close(pool);
+    lf_check_device_close(device);
 }
 
 int main(void) {

@@ -81,9 +81,9 @@ static void leave(void) {
 }
 
 #define LF_KERNEL(name)                                                                            \
-    static void apart_##name(struct lf_pool *pool, const struct lf_##name##_args *args) {          \
+    static void apart_##name(struct lf_device *device, const struct lf_##name##_args *args) {      \
         enter();                                                                                   \
-        apart.plain.name(pool, args);                                                              \
+        apart.plain.name(device, args);                                                            \
         leave();                                                                                   \
     }
 #include "kernel/registry.def"

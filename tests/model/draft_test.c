@@ -128,10 +128,10 @@ static void drafts_are_drawn_by_the_targets_rule_at_their_positions(void **state
             const float *logits = m->work.logits + (size_t)j * VOCAB;
             struct lf_sample_row row = {.rule = &rule, .position = rows + 1 + j};
             uint32_t drawn, best = 0;
-            m->k.sample(m->pool, &(struct lf_sample_args){.rows = 1, .vocab = VOCAB,
-                                                          .logits = logits,
-                                                          .logits_stride = VOCAB, .row = &row,
-                                                          .drawn = &drawn});
+            m->k.sample(&m->device, &(struct lf_sample_args){.rows = 1, .vocab = VOCAB,
+                                                             .logits = logits,
+                                                             .logits_stride = VOCAB, .row = &row,
+                                                             .drawn = &drawn});
             assert_int_equal(out.tok[j], drawn);
             for (uint32_t i = 1; i < VOCAB; i++)
                 if (logits[i] > logits[best])

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/number.h"
 
@@ -48,12 +49,18 @@ double lf_check_bound_f32(const char *what, const float *out, const double *ref,
     return worst;
 }
 
-struct lf_pool *lf_check_pool(uint32_t threads) {
+struct lf_device *lf_check_device(uint32_t threads) {
     struct lf_error err = LF_ERROR_INIT;
-    struct lf_pool *pool;
-    if (lf_pool_open(&pool, threads, 1 << 20, &err) != LF_OK)
+    struct lf_device *device = calloc(1, sizeof *device);
+    assert_non_null(device);
+    if (lf_pool_open(&device->pool, threads, 1 << 20, &err) != LF_OK)
         fail_msg("%s", err.text);
-    return pool;
+    return device;
+}
+
+void lf_check_device_close(struct lf_device *device) {
+    lf_pool_close(device->pool);
+    free(device);
 }
 
 const struct lf_kernels *lf_check_kernels(enum lf_isa isa) {

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "contract/check.h"
+#include "device/device.h"
 #include "device/pool.h"
 #include "kernel/table.h"
 
@@ -18,8 +19,9 @@ double lf_check_bound_bf16(const char *what, const uint16_t *out, const double *
 double lf_check_bound_f32(const char *what, const float *out, const double *ref,
                           const double *error, size_t n);
 
-// A pool with a mebibyte of scratch a thread; the test fails when it cannot be opened.
-struct lf_pool *lf_check_pool(uint32_t threads);
+// CPU threads with a mebibyte of scratch each; the test fails when they cannot be opened.
+struct lf_device *lf_check_device(uint32_t threads);
+void lf_check_device_close(struct lf_device *device);
 
 // The kernels of a set that is present.
 const struct lf_kernels *lf_check_kernels(enum lf_isa isa);

@@ -50,11 +50,11 @@ static void open_call(struct call *call, const struct lf_rows_case *c, uint32_t 
     }
 }
 
-static void run_call(struct call *call, struct lf_pool *pool, enum lf_isa isa) {
+static void run_call(struct call *call, struct lf_device *device, enum lf_isa isa) {
     void *operand[LF_ROWS_OPERANDS_MAX];
     for (uint32_t i = 0; i < call->c->operands; i++)
         operand[i] = call->buffer[i].data;
-    call->c->run(call->c->shape, pool, isa, call->rows, operand);
+    call->c->run(call->c->shape, device, isa, call->rows, operand);
     for (uint32_t i = 0; i < call->c->operands; i++) {
         const struct lf_rows_operand *o = &call->c->operand[i];
         lf_check_guards(&call->buffer[i], call->c->name);
@@ -93,18 +93,18 @@ static void compare(const struct call *call, const struct call *alone, const cha
 }
 
 static void check_calls(const struct lf_rows_case *c, const struct call *alone,
-                        struct lf_pool *pool, enum lf_isa isa) {
+                        struct lf_device *device, enum lf_isa isa) {
     static const uint32_t counts[] = {1, 2, 3, 8, 17};
     char how[64];
     snprintf(how, sizeof how, "%s on %u threads", lf_isa_name(isa),
-             lf_pool_threads(pool));
+             lf_pool_threads(device->pool));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (uint32_t first = 0; first < c->rows; first++) {
             struct call call;
             open_call(&call, c, counts[i], first, counts[i] == 1 ? 1 : 1 + (first & 1), 0x5A);
             if (counts[i] == 1)
                 call.given[0] = (int32_t)first;
-            run_call(&call, pool, isa);
+            run_call(&call, device, isa);
             compare(&call, alone, how);
             close_call(&call);
         }
@@ -112,19 +112,19 @@ static void check_calls(const struct lf_rows_case *c, const struct call *alone,
 
 void lf_rows_check(const struct lf_rows_case *c) {
     struct call *alone = calloc(c->rows, sizeof *alone);
-    struct lf_pool *pool = lf_check_pool(1);
+    struct lf_device *device = lf_check_device(1);
     assert_non_null(alone);
     for (uint32_t row = 0; row < c->rows; row++) {
         open_call(&alone[row], c, 1, row, 1, 0xC3);
-        run_call(&alone[row], pool, LF_ISA_PORTABLE);
+        run_call(&alone[row], device, LF_ISA_PORTABLE);
     }
-    lf_pool_close(pool);
+    lf_check_device_close(device);
     for (uint32_t threads = 1; threads <= 3; threads++) {
-        pool = lf_check_pool(threads);
+        device = lf_check_device(threads);
         for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
             if (lf_isa_present(isa))
-                check_calls(c, alone, pool, isa);
-        lf_pool_close(pool);
+                check_calls(c, alone, device, isa);
+        lf_check_device_close(device);
     }
     for (uint32_t row = 0; row < c->rows; row++)
         close_call(&alone[row]);

@@ -24,7 +24,7 @@ struct lf_rows_case {
     uint32_t operands;
     struct lf_rows_operand operand[LF_ROWS_OPERANDS_MAX];
     // Runs the kernel over rows of these operands, in the order above.
-    void (*run)(const void *shape, struct lf_pool *pool, enum lf_isa isa, uint32_t rows,
+    void (*run)(const void *shape, struct lf_device *device, enum lf_isa isa, uint32_t rows,
                 void *const *operand);
 };
 

@@ -73,9 +73,10 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_act_quant)(struct lf_pool *pool, const struct lf_act_quant_args *args) {
+void LF_KERNEL_NAME(lf_act_quant)(struct lf_device *device, const struct lf_act_quant_args *args) {
     LF_ASSERT(args->dim > 0 && args->dim % GROUP == 0);
     struct lf_act_quant_args copy = *args;
     uint64_t groups = (uint64_t)args->rows * (args->dim / GROUP);
-    lf_pool_run(pool, (uint32_t)((groups + GROUPS_A_TASK - 1) / GROUPS_A_TASK), run_task, &copy);
+    uint32_t tasks = (uint32_t)((groups + GROUPS_A_TASK - 1) / GROUPS_A_TASK);
+    lf_pool_run(device->pool, tasks, run_task, &copy);
 }

@@ -31,9 +31,9 @@ __global__ static void act_quant_groups(struct lf_act_quant_args a) {
     *y = (uint16_t)(lf_f32_bits(value) >> 16);
 }
 
-void lf_act_quant_cuda(struct lf_cuda *cuda, const struct lf_act_quant_args *args) {
+void lf_act_quant_cuda(struct lf_device *device, const struct lf_act_quant_args *args) {
     LF_ASSERT(args->dim > 0 && args->dim % GROUP == 0);
     uint64_t groups = (uint64_t)args->rows * (args->dim / GROUP);
-    lf_cuda_launch(cuda, "act_quant", act_quant_groups, dim3(lf_blocks(groups, THREADS / GROUP)),
+    lf_cuda_launch(device, "act_quant", act_quant_groups, dim3(lf_blocks(groups, THREADS / GROUP)),
                    THREADS, *args);
 }

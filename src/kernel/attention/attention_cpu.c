@@ -282,17 +282,17 @@ static void attend(void *ctx, uint32_t item, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_attention)(struct lf_pool *pool, const struct lf_attention_args *args) {
+void LF_KERNEL_NAME(lf_attention)(struct lf_device *device, const struct lf_attention_args *args) {
     LF_ASSERT(args->head_dim % 32 == 0);
     if (args->rows == 0)
         return;
-    struct job job = {.args = *args, .pool = pool, .groups = 1, .group_heads = args->heads};
-    uint32_t threads = lf_pool_threads(pool), units = (args->heads + UNIT - 1) / UNIT;
+    struct job job = {.args = *args, .pool = device->pool, .groups = 1, .group_heads = args->heads};
+    uint32_t threads = lf_pool_threads(device->pool), units = (args->heads + UNIT - 1) / UNIT;
     if (args->rows < threads) {
         uint32_t wanted = (threads + args->rows - 1) / args->rows;
         uint32_t groups = wanted < units ? wanted : units;
         job.group_heads = UNIT * ((units + groups - 1) / groups);
         job.groups = (args->heads + job.group_heads - 1) / job.group_heads;
     }
-    lf_pool_run(pool, args->rows * job.groups, attend, &job);
+    lf_pool_run(device->pool, args->rows * job.groups, attend, &job);
 }

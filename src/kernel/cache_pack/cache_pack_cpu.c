@@ -99,8 +99,9 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_cache_pack)(struct lf_pool *pool, const struct lf_cache_pack_args *args) {
+void LF_KERNEL_NAME(lf_cache_pack)(struct lf_device *device,
+                                   const struct lf_cache_pack_args *args) {
     LF_ASSERT(args->dim > 0 && args->dim % 32 == 0);
     struct lf_cache_pack_args copy = *args;
-    lf_pool_run(pool, (args->rows + ROWS_A_TASK - 1) / ROWS_A_TASK, run_task, &copy);
+    lf_pool_run(device->pool, (args->rows + ROWS_A_TASK - 1) / ROWS_A_TASK, run_task, &copy);
 }

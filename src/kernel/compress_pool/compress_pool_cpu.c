@@ -49,8 +49,8 @@ static void pool_entry(void *ctx, uint32_t entry, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_compress_pool)(struct lf_pool *pool,
+void LF_KERNEL_NAME(lf_compress_pool)(struct lf_device *device,
                                       const struct lf_compress_pool_args *args) {
     struct lf_compress_pool_args copy = *args;
-    lf_pool_run(pool, args->entries, pool_entry, &copy);
+    lf_pool_run(device->pool, args->entries, pool_entry, &copy);
 }

@@ -18,10 +18,10 @@ __global__ static void compress_pool_columns(struct lf_compress_pool_args a) {
     a.y[(size_t)blockIdx.x * a.dim + i] = lf_bf16_settle(fmaf(weight1, v1, weight0 * v0));
 }
 
-void lf_compress_pool_cuda(struct lf_cuda *cuda, const struct lf_compress_pool_args *args) {
+void lf_compress_pool_cuda(struct lf_device *device, const struct lf_compress_pool_args *args) {
     struct lf_compress_pool_args copy = *args;
-    copy.first = lf_cuda_table_of(cuda, args->first, args->entries);
-    copy.second = lf_cuda_table_of(cuda, args->second, args->entries);
+    copy.first = lf_cuda_table_of(device, args->first, args->entries);
+    copy.second = lf_cuda_table_of(device, args->second, args->entries);
     dim3 grid(args->entries, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(cuda, "compress_pool", compress_pool_columns, grid, THREADS, copy);
+    lf_cuda_launch(device, "compress_pool", compress_pool_columns, grid, THREADS, copy);
 }

@@ -42,7 +42,8 @@ static void join_part(void *ctx, uint32_t item, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_draft_join)(struct lf_pool *pool, const struct lf_draft_join_args *args) {
+void LF_KERNEL_NAME(lf_draft_join)(struct lf_device *device,
+                                   const struct lf_draft_join_args *args) {
     struct lf_draft_join_args copy = *args;
-    lf_pool_run(pool, args->rows * parts_of(args), join_part, &copy);
+    lf_pool_run(device->pool, args->rows * parts_of(args), join_part, &copy);
 }

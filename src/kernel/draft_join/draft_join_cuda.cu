@@ -13,7 +13,7 @@ __global__ static void draft_join_ids(struct lf_draft_join_args a) {
     *logit = lf_f32_settle(*logit + a.bias[(size_t)blockIdx.x * a.vocab + id]);
 }
 
-void lf_draft_join_cuda(struct lf_cuda *cuda, const struct lf_draft_join_args *args) {
+void lf_draft_join_cuda(struct lf_device *device, const struct lf_draft_join_args *args) {
     dim3 grid(args->rows, lf_blocks(args->vocab, THREADS));
-    lf_cuda_launch(cuda, "draft_join", draft_join_ids, grid, THREADS, *args);
+    lf_cuda_launch(device, "draft_join", draft_join_ids, grid, THREADS, *args);
 }

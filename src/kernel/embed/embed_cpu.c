@@ -55,7 +55,7 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
         copy_row(args, r);
 }
 
-void LF_KERNEL_NAME(lf_embed)(struct lf_pool *pool, const struct lf_embed_args *args) {
+void LF_KERNEL_NAME(lf_embed)(struct lf_device *device, const struct lf_embed_args *args) {
     LF_ASSERT(args->table->format == LF_WEIGHT_BF16 && args->id_none < args->table->out);
-    lf_pool_run(pool, (args->rows + ROWS_A_TASK - 1) / ROWS_A_TASK, run_task, (void *)args);
+    lf_pool_run(device->pool, (args->rows + ROWS_A_TASK - 1) / ROWS_A_TASK, run_task, (void *)args);
 }

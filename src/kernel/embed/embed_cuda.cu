@@ -25,14 +25,14 @@ __global__ static void embed_rows(struct copies c) {
         to[(size_t)s * c.dim] = value;
 }
 
-void lf_embed_cuda(struct lf_cuda *cuda, const struct lf_embed_args *args) {
+void lf_embed_cuda(struct lf_device *device, const struct lf_embed_args *args) {
     LF_ASSERT(args->table->format == LF_WEIGHT_BF16 && args->id_none < args->table->out);
     struct copies c = {*args, (const uint16_t *)args->table->data, args->table->in,
                        args->table->out, args->out_stride};
     if (!c.stride)
         c.stride = (size_t)args->streams * c.dim;
     if (args->row)
-        c.args.row = lf_cuda_table_of(cuda, args->row, args->rows);
+        c.args.row = lf_cuda_table_of(device, args->row, args->rows);
     dim3 grid(args->rows, lf_blocks(c.dim, THREADS));
-    lf_cuda_launch(cuda, "embed", embed_rows, grid, THREADS, c);
+    lf_cuda_launch(device, "embed", embed_rows, grid, THREADS, c);
 }

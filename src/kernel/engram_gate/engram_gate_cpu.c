@@ -128,6 +128,7 @@ static void gate_row(void *ctx, uint32_t row, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_engram_gate)(struct lf_pool *pool, const struct lf_engram_gate_args *args) {
-    lf_pool_run(pool, args->rows, gate_row, (void *)args);
+void LF_KERNEL_NAME(lf_engram_gate)(struct lf_device *device,
+                                    const struct lf_engram_gate_args *args) {
+    lf_pool_run(device->pool, args->rows, gate_row, (void *)args);
 }

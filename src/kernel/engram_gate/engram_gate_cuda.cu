@@ -68,7 +68,7 @@ __global__ static void engram_gate_streams(struct lf_engram_gate_args a) {
         x[d] = lf_bf16_settle(fmaf(gate, lf_bf16_to_f32(value[d]), lf_bf16_to_f32(x[d])));
 }
 
-void lf_engram_gate_cuda(struct lf_cuda *cuda, const struct lf_engram_gate_args *args) {
+void lf_engram_gate_cuda(struct lf_device *device, const struct lf_engram_gate_args *args) {
     dim3 grid(args->rows, args->streams);
-    lf_cuda_launch(cuda, "engram_gate", engram_gate_streams, grid, THREADS, *args);
+    lf_cuda_launch(device, "engram_gate", engram_gate_streams, grid, THREADS, *args);
 }

@@ -67,8 +67,8 @@ static void gather_row(void *ctx, uint32_t row, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_engram_gather)(struct lf_pool *pool,
+void LF_KERNEL_NAME(lf_engram_gather)(struct lf_device *device,
                                       const struct lf_engram_gather_args *args) {
     LF_ASSERT(args->dim % GROUP == 0);
-    lf_pool_run(pool, args->rows, gather_row, (void *)args);
+    lf_pool_run(device->pool, args->rows, gather_row, (void *)args);
 }

@@ -24,8 +24,8 @@ __global__ static void engram_gather_elements(struct lf_engram_gather_args a) {
     a.y[at] = widen(a.value[row * a.dim + d], lf_ue8m0_to_f32(scale));
 }
 
-void lf_engram_gather_cuda(struct lf_cuda *cuda, const struct lf_engram_gather_args *args) {
+void lf_engram_gather_cuda(struct lf_device *device, const struct lf_engram_gather_args *args) {
     LF_ASSERT(args->dim % GROUP == 0);
     uint32_t blocks = lf_blocks((uint64_t)args->rows * args->columns * args->dim, THREADS);
-    lf_cuda_launch(cuda, "engram_gather", engram_gather_elements, dim3(blocks), THREADS, *args);
+    lf_cuda_launch(device, "engram_gather", engram_gather_elements, dim3(blocks), THREADS, *args);
 }

@@ -54,7 +54,7 @@ static void group(void *ctx, uint32_t task, uint32_t worker) {
 }
 
 // One task: a scan over ids costs less than what it would take to join parts of one.
-void LF_KERNEL_NAME(lf_expert_group)(struct lf_pool *pool,
+void LF_KERNEL_NAME(lf_expert_group)(struct lf_device *device,
                                      const struct lf_expert_group_args *args) {
-    lf_pool_run(pool, args->rows > 0, group, (void *)args);
+    lf_pool_run(device->pool, args->rows > 0, group, (void *)args);
 }

@@ -44,7 +44,7 @@ __global__ static void __launch_bounds__(THREADS) expert_groups(struct lf_expert
     }
 }
 
-void lf_expert_group_cuda(struct lf_cuda *cuda, const struct lf_expert_group_args *args) {
+void lf_expert_group_cuda(struct lf_device *device, const struct lf_expert_group_args *args) {
     LF_ASSERT(args->experts <= THREADS);
-    lf_cuda_launch(cuda, "expert_group", expert_groups, dim3(args->rows > 0), THREADS, *args);
+    lf_cuda_launch(device, "expert_group", expert_groups, dim3(args->rows > 0), THREADS, *args);
 }

@@ -49,6 +49,7 @@ static void join_row(void *ctx, uint32_t row, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_expert_join)(struct lf_pool *pool, const struct lf_expert_join_args *args) {
-    lf_pool_run(pool, args->rows, join_row, (void *)args);
+void LF_KERNEL_NAME(lf_expert_join)(struct lf_device *device,
+                                    const struct lf_expert_join_args *args) {
+    lf_pool_run(device->pool, args->rows, join_row, (void *)args);
 }

@@ -19,7 +19,7 @@ __global__ static void expert_join_columns(struct lf_expert_join_args a) {
     a.y[row * a.dim + d] = lf_bf16_settle(sum);
 }
 
-void lf_expert_join_cuda(struct lf_cuda *cuda, const struct lf_expert_join_args *args) {
+void lf_expert_join_cuda(struct lf_device *device, const struct lf_expert_join_args *args) {
     dim3 grid(args->rows, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(cuda, "expert_join", expert_join_columns, grid, THREADS, *args);
+    lf_cuda_launch(device, "expert_join", expert_join_columns, grid, THREADS, *args);
 }

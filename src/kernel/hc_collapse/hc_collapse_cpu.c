@@ -46,6 +46,7 @@ static void collapse_row(void *ctx, uint32_t row, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_hc_collapse)(struct lf_pool *pool, const struct lf_hc_collapse_args *args) {
-    lf_pool_run(pool, args->rows, collapse_row, (void *)args);
+void LF_KERNEL_NAME(lf_hc_collapse)(struct lf_device *device,
+                                    const struct lf_hc_collapse_args *args) {
+    lf_pool_run(device->pool, args->rows, collapse_row, (void *)args);
 }

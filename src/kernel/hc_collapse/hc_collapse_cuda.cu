@@ -18,7 +18,7 @@ __global__ static void hc_collapse_columns(struct lf_hc_collapse_args a) {
     a.y[row * a.dim + d] = lf_bf16_settle(sum);
 }
 
-void lf_hc_collapse_cuda(struct lf_cuda *cuda, const struct lf_hc_collapse_args *args) {
+void lf_hc_collapse_cuda(struct lf_device *device, const struct lf_hc_collapse_args *args) {
     dim3 grid(args->rows, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(cuda, "hc_collapse", hc_collapse_columns, grid, THREADS, *args);
+    lf_cuda_launch(device, "hc_collapse", hc_collapse_columns, grid, THREADS, *args);
 }

@@ -62,7 +62,7 @@ static void expand_row(void *ctx, uint32_t row, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_hc_expand)(struct lf_pool *pool, const struct lf_hc_expand_args *args) {
+void LF_KERNEL_NAME(lf_hc_expand)(struct lf_device *device, const struct lf_hc_expand_args *args) {
     LF_ASSERT(args->streams <= LF_STREAMS_MAX);
-    lf_pool_run(pool, args->rows, expand_row, (void *)args);
+    lf_pool_run(device->pool, args->rows, expand_row, (void *)args);
 }

@@ -29,8 +29,8 @@ __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     }
 }
 
-void lf_hc_expand_cuda(struct lf_cuda *cuda, const struct lf_hc_expand_args *args) {
+void lf_hc_expand_cuda(struct lf_device *device, const struct lf_hc_expand_args *args) {
     LF_ASSERT(args->streams <= LF_STREAMS_MAX);
     dim3 grid(args->rows, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(cuda, "hc_expand", hc_expand_columns, grid, THREADS, *args);
+    lf_cuda_launch(device, "hc_expand", hc_expand_columns, grid, THREADS, *args);
 }

@@ -164,11 +164,11 @@ static void finish_row(void *ctx, uint32_t row, uint32_t worker) {
         *place_of(a, row, o) = lf_f32_settle(*place_of(a, row, o));
 }
 
-void LF_KERNEL_NAME(lf_hc_mix)(struct lf_pool *pool, const struct lf_hc_mix_args *args) {
+void LF_KERNEL_NAME(lf_hc_mix)(struct lf_device *device, const struct lf_hc_mix_args *args) {
     struct job job = {.args = args, .outs = args->streams * (2 + args->streams)};
     job.group = args->rows <= ROWS ? OUTS_FEW_ROWS : OUTS;
     job.groups = (job.outs + job.group - 1) / job.group;
     uint32_t blocks = (args->rows + ROWS - 1) / ROWS;
-    lf_pool_run(pool, blocks * job.groups, dot_task, &job);
-    lf_pool_run(pool, args->rows, finish_row, &job);
+    lf_pool_run(device->pool, blocks * job.groups, dot_task, &job);
+    lf_pool_run(device->pool, args->rows, finish_row, &job);
 }

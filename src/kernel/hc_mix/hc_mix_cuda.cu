@@ -142,10 +142,10 @@ __global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
         *own = lf_f32_settle(comb[t]);
 }
 
-void lf_hc_mix_cuda(struct lf_cuda *cuda, const struct lf_hc_mix_args *args) {
+void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args) {
     LF_ASSERT(args->streams <= LF_STREAMS_MAX);
     dim3 grid(args->rows, lf_blocks(args->streams * (2 + args->streams), OUTS));
-    lf_cuda_launch(cuda, "hc_mix", hc_mix_dots, grid, DOT_THREADS, *args);
+    lf_cuda_launch(device, "hc_mix", hc_mix_dots, grid, DOT_THREADS, *args);
     uint32_t threads = (args->streams * args->streams + LF_WARP - 1) / LF_WARP * LF_WARP;
-    lf_cuda_launch(cuda, "hc_mix", hc_mix_comb, dim3(args->rows), threads, *args);
+    lf_cuda_launch(device, "hc_mix", hc_mix_comb, dim3(args->rows), threads, *args);
 }

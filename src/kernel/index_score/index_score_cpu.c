@@ -209,11 +209,12 @@ static void score_item(void *ctx, uint32_t item, uint32_t worker) {
     }
 }
 
-void LF_KERNEL_NAME(lf_index_score)(struct lf_pool *pool, const struct lf_index_score_args *args) {
+void LF_KERNEL_NAME(lf_index_score)(struct lf_device *device,
+                                    const struct lf_index_score_args *args) {
     LF_ASSERT(args->dim % 32 == 0);
     uint32_t most = 0, groups = (args->rows + ROWS - 1) / ROWS;
     for (uint32_t row = 0; row < args->rows; row++)
         most = args->visible[row] > most ? args->visible[row] : most;
-    struct job job = {.args = *args, .pool = pool, .parts = (most + ITEM - 1) / ITEM};
-    lf_pool_run(pool, groups * job.parts, score_item, &job);
+    struct job job = {.args = *args, .pool = device->pool, .parts = (most + ITEM - 1) / ITEM};
+    lf_pool_run(device->pool, groups * job.parts, score_item, &job);
 }

@@ -186,8 +186,8 @@ static void select_row(void *ctx, uint32_t row, uint32_t worker) {
     choose(args, row);
 }
 
-void LF_KERNEL_NAME(lf_index_select)(struct lf_pool *pool,
+void LF_KERNEL_NAME(lf_index_select)(struct lf_device *device,
                                      const struct lf_index_select_args *args) {
     struct lf_index_select_args copy = *args;
-    lf_pool_run(pool, args->rows, select_row, &copy);
+    lf_pool_run(device->pool, args->rows, select_row, &copy);
 }

@@ -142,6 +142,6 @@ index_select_rows(struct lf_index_select_args a) {
     choose(a, blockIdx.x);
 }
 
-void lf_index_select_cuda(struct lf_cuda *cuda, const struct lf_index_select_args *args) {
-    lf_cuda_launch(cuda, "index_select", index_select_rows, dim3(args->rows), THREADS, *args);
+void lf_index_select_cuda(struct lf_device *device, const struct lf_index_select_args *args) {
+    lf_cuda_launch(device, "index_select", index_select_rows, dim3(args->rows), THREADS, *args);
 }

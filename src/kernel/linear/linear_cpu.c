@@ -50,9 +50,9 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
     run_block(&b, j < launch->inputs ? &shared->input[j] : &(struct input){0}, scratch);
 }
 
-void LF_KERNEL_NAME(lf_linear)(struct lf_pool *pool, const struct lf_linear_args *args) {
+void LF_KERNEL_NAME(lf_linear)(struct lf_device *device, const struct lf_linear_args *args) {
     struct lf_linear_args known = lf_linear_known(args);
-    struct launch launch = {.pool = pool, .args = args = &known};
+    struct launch launch = {.pool = device->pool, .args = args = &known};
     uint64_t outputs = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_matrix *m = args->job[j].w;
@@ -60,11 +60,11 @@ void LF_KERNEL_NAME(lf_linear)(struct lf_pool *pool, const struct lf_linear_args
         outputs += (uint64_t)row_tasks(&args->job[j]) * m->out;
     }
     // Four tasks a thread even out what threads get done.
-    uint64_t share = outputs / (4 * (uint64_t)lf_pool_threads(pool));
+    uint64_t share = outputs / (4 * (uint64_t)lf_pool_threads(device->pool));
     launch.share = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX - 1;
-    launch.inputs = make_inputs(args, lf_pool_scratch(pool, 0, sizeof(struct scratch)));
+    launch.inputs = make_inputs(args, lf_pool_scratch(device->pool, 0, sizeof(struct scratch)));
     uint32_t tasks = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++)
         tasks += job_tasks(&launch, &args->job[j]);
-    lf_pool_run(pool, tasks, run_task, &launch);
+    lf_pool_run(device->pool, tasks, run_task, &launch);
 }

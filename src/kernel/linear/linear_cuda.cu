@@ -193,30 +193,31 @@ struct listed {
 };
 
 template <enum lf_weight_format format, int TILES>
-static void launch_tiles(struct lf_cuda *cuda, const struct listed *jobs, uint32_t rows_low,
+static void launch_tiles(struct lf_device *device, const struct listed *jobs, uint32_t rows_low,
                          uint32_t rows_high) {
     struct launch launch = {jobs->work, jobs->n, rows_low, rows_high};
-    uint32_t blocks = lf_cuda_info(cuda)->processors * BLOCKS_A_PROCESSOR;
+    uint32_t blocks = lf_cuda_info(device->cuda)->processors * BLOCKS_A_PROCESSOR;
     if (jobs->has_groups || jobs->rows_most > rows_low)
-        lf_cuda_launch(cuda, "linear", linear_tiles<format, TILES>, dim3(blocks), THREADS, launch);
+        lf_cuda_launch(device, "linear", linear_tiles<format, TILES>, dim3(blocks), THREADS,
+                       launch);
 }
 
 // Tiles suit the rows of each job; no bit depends on them.
 template <enum lf_weight_format format>
-static void launch_jobs(struct lf_cuda *cuda, const struct listed *jobs) {
-    launch_tiles<format, 1>(cuda, jobs, 0, TILE_ROWS);
-    launch_tiles<format, 2>(cuda, jobs, TILE_ROWS, 2 * TILE_ROWS);
-    launch_tiles<format, 8>(cuda, jobs, 2 * TILE_ROWS, UINT32_MAX);
+static void launch_jobs(struct lf_device *device, const struct listed *jobs) {
+    launch_tiles<format, 1>(device, jobs, 0, TILE_ROWS);
+    launch_tiles<format, 2>(device, jobs, TILE_ROWS, 2 * TILE_ROWS);
+    launch_tiles<format, 8>(device, jobs, 2 * TILE_ROWS, UINT32_MAX);
 }
 
 // The next jobs of the format from *j on, as many as a launch takes.
-static struct listed list_jobs(struct lf_cuda *cuda, const struct lf_linear_args *args,
+static struct listed list_jobs(struct lf_device *device, const struct lf_linear_args *args,
                                enum lf_weight_format format, uint32_t *j) {
     struct listed jobs = {};
     const void *at = NULL;
     uint32_t most = args->n_jobs - *j < JOBS ? args->n_jobs - *j : JOBS;
     struct lf_linear_work *work =
-        (struct lf_linear_work *)lf_cuda_table_room(cuda, most * sizeof *work, &at);
+        (struct lf_linear_work *)lf_cuda_table_room(device->cuda, most * sizeof *work, &at);
     jobs.work = (const struct lf_linear_work *)at;
     for (; work && *j < args->n_jobs && jobs.n < most; ++*j) {
         const struct lf_linear_job *job = &args->job[*j];
@@ -231,29 +232,29 @@ static struct listed list_jobs(struct lf_cuda *cuda, const struct lf_linear_args
 }
 
 template <enum lf_weight_format format>
-static void launch_format(struct lf_cuda *cuda, const struct lf_linear_args *args) {
+static void launch_format(struct lf_device *device, const struct lf_linear_args *args) {
     for (uint32_t j = 0; j < args->n_jobs;) {
-        struct listed jobs = list_jobs(cuda, args, format, &j);
+        struct listed jobs = list_jobs(device, args, format, &j);
         if (!jobs.n)
             return;
-        launch_jobs<format>(cuda, &jobs);
+        launch_jobs<format>(device, &jobs);
     }
 }
 
-void lf_linear_cuda(struct lf_cuda *cuda, const struct lf_linear_args *args) {
+void lf_linear_cuda(struct lf_device *device, const struct lf_linear_args *args) {
     bool has[LF_WEIGHT_FORMATS] = {};
     for (uint32_t j = 0; j < args->n_jobs; j++)
         has[args->job[j].w->format] = true;
     if (has[LF_WEIGHT_BF16])
-        launch_format<LF_WEIGHT_BF16>(cuda, args);
+        launch_format<LF_WEIGHT_BF16>(device, args);
     if (has[LF_WEIGHT_FP8])
-        launch_format<LF_WEIGHT_FP8>(cuda, args);
+        launch_format<LF_WEIGHT_FP8>(device, args);
     if (has[LF_WEIGHT_MXFP4])
-        launch_format<LF_WEIGHT_MXFP4>(cuda, args);
+        launch_format<LF_WEIGHT_MXFP4>(device, args);
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_linear_job *job = &args->job[j];
         bool is_plain = job->w->format == LF_WEIGHT_F16 || job->w->format == LF_WEIGHT_F32;
         if (is_plain && (job->rows || job->group))
-            launch_plain(cuda, work_of(job), job->w->format);
+            launch_plain(device, work_of(job), job->w->format);
     }
 }

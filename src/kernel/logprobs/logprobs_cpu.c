@@ -146,7 +146,7 @@ static void log_row(void *ctx, uint32_t r, uint32_t worker) {
         row->drawn = (float)(((double)logits[drawn] - most) - log_sum);
 }
 
-void LF_KERNEL_NAME(lf_logprobs)(struct lf_pool *pool, const struct lf_logprobs_args *args) {
+void LF_KERNEL_NAME(lf_logprobs)(struct lf_device *device, const struct lf_logprobs_args *args) {
     LF_ASSERT(args->top <= LF_LOGPROBS_MAX);
-    lf_pool_run(pool, args->rows, log_row, (void *)args);
+    lf_pool_run(device->pool, args->rows, log_row, (void *)args);
 }

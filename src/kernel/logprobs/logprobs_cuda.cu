@@ -93,7 +93,7 @@ __global__ static void __launch_bounds__(THREADS) logprobs_rows(struct lf_logpro
         row->drawn = (float)(((double)logits[drawn] - most) - log_sum);
 }
 
-void lf_logprobs_cuda(struct lf_cuda *cuda, const struct lf_logprobs_args *args) {
+void lf_logprobs_cuda(struct lf_device *device, const struct lf_logprobs_args *args) {
     LF_ASSERT(args->top <= LF_LOGPROBS_MAX);
-    lf_cuda_launch(cuda, "logprobs", logprobs_rows, dim3(args->rows), THREADS, *args);
+    lf_cuda_launch(device, "logprobs", logprobs_rows, dim3(args->rows), THREADS, *args);
 }

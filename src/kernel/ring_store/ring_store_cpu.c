@@ -56,7 +56,8 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
             store_row(a, r);
 }
 
-void LF_KERNEL_NAME(lf_ring_store)(struct lf_pool *pool, const struct lf_ring_store_args *args) {
+void LF_KERNEL_NAME(lf_ring_store)(struct lf_device *device,
+                                   const struct lf_ring_store_args *args) {
     LF_ASSERT(args->kept <= args->ring_rows && args->row_bytes <= args->ring_pitch);
-    lf_pool_run(pool, (args->rows + ROWS_A_TASK - 1) / ROWS_A_TASK, run_task, (void *)args);
+    lf_pool_run(device->pool, (args->rows + ROWS_A_TASK - 1) / ROWS_A_TASK, run_task, (void *)args);
 }

@@ -40,7 +40,7 @@ static void norm_row(void *ctx, uint32_t row, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_rms_norm)(struct lf_pool *pool, const struct lf_rms_norm_args *args) {
+void LF_KERNEL_NAME(lf_rms_norm)(struct lf_device *device, const struct lf_rms_norm_args *args) {
     struct lf_rms_norm_args copy = *args;
-    lf_pool_run(pool, args->rows, norm_row, &copy);
+    lf_pool_run(device->pool, args->rows, norm_row, &copy);
 }

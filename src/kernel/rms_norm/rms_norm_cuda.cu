@@ -35,6 +35,6 @@ __global__ static void rms_norm_rows(struct lf_rms_norm_args a) {
         y[i] = lf_bf16_settle(lf_bf16_to_f32(a.w[i]) * (lf_bf16_to_f32(x[i]) * inverse));
 }
 
-void lf_rms_norm_cuda(struct lf_cuda *cuda, const struct lf_rms_norm_args *args) {
-    lf_cuda_launch(cuda, "rms_norm", rms_norm_rows, dim3(args->rows), THREADS, *args);
+void lf_rms_norm_cuda(struct lf_device *device, const struct lf_rms_norm_args *args) {
+    lf_cuda_launch(device, "rms_norm", rms_norm_rows, dim3(args->rows), THREADS, *args);
 }

@@ -47,7 +47,7 @@ static void rotate_row(void *ctx, uint32_t row, uint32_t worker) {
         rotate(x + (size_t)head * args->head_dim, pairs, cos, sin, args->inverse ? -1.0f : 1.0f);
 }
 
-void LF_KERNEL_NAME(lf_rope)(struct lf_pool *pool, const struct lf_rope_args *args) {
+void LF_KERNEL_NAME(lf_rope)(struct lf_device *device, const struct lf_rope_args *args) {
     struct lf_rope_args copy = *args;
-    lf_pool_run(pool, args->rows, rotate_row, &copy);
+    lf_pool_run(device->pool, args->rows, rotate_row, &copy);
 }

@@ -20,7 +20,7 @@ __global__ static void rope_pairs(struct lf_rope_args a) {
     x[1] = lf_bf16_settle(e * s + o * c);
 }
 
-void lf_rope_cuda(struct lf_cuda *cuda, const struct lf_rope_args *args) {
+void lf_rope_cuda(struct lf_device *device, const struct lf_rope_args *args) {
     dim3 grid(args->rows, lf_blocks((uint64_t)args->heads * (args->rope_dim / 2), THREADS));
-    lf_cuda_launch(cuda, "rope", rope_pairs, grid, THREADS, *args);
+    lf_cuda_launch(device, "rope", rope_pairs, grid, THREADS, *args);
 }

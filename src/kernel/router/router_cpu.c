@@ -103,7 +103,7 @@ static void route_row(void *ctx, uint32_t row, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_router)(struct lf_pool *pool, const struct lf_router_args *args) {
+void LF_KERNEL_NAME(lf_router)(struct lf_device *device, const struct lf_router_args *args) {
     LF_ASSERT(args->top <= args->experts);
-    lf_pool_run(pool, args->rows, route_row, (void *)args);
+    lf_pool_run(device->pool, args->rows, route_row, (void *)args);
 }

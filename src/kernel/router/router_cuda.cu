@@ -60,7 +60,7 @@ __global__ static void router_rows(struct lf_router_args a) {
     }
 }
 
-void lf_router_cuda(struct lf_cuda *cuda, const struct lf_router_args *args) {
+void lf_router_cuda(struct lf_device *device, const struct lf_router_args *args) {
     LF_ASSERT(args->top <= args->experts && args->experts <= EXPERTS_MAX && args->top <= TOP_MAX);
-    lf_cuda_launch(cuda, "router", router_rows, dim3(args->rows), LF_WARP, *args);
+    lf_cuda_launch(device, "router", router_rows, dim3(args->rows), LF_WARP, *args);
 }

@@ -50,7 +50,8 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
         move_row(job, r, at, bytes);
 }
 
-void LF_KERNEL_NAME(lf_row_gather)(struct lf_pool *pool, const struct lf_row_gather_args *args) {
+void LF_KERNEL_NAME(lf_row_gather)(struct lf_device *device,
+                                   const struct lf_row_gather_args *args) {
     uint32_t tasks = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_row_gather_job *job = &args->job[j];
@@ -58,5 +59,5 @@ void LF_KERNEL_NAME(lf_row_gather)(struct lf_pool *pool, const struct lf_row_gat
         LF_ASSERT(job->x != job->y || job->x_pitch == job->y_pitch);
         tasks += job_tasks(job);
     }
-    lf_pool_run(pool, tasks, run_task, (void *)args);
+    lf_pool_run(device->pool, tasks, run_task, (void *)args);
 }

@@ -43,7 +43,7 @@ __global__ static void row_gather_units(struct launch launch) {
     }
 }
 
-void lf_row_gather_cuda(struct lf_cuda *cuda, const struct lf_row_gather_args *args) {
+void lf_row_gather_cuda(struct lf_device *device, const struct lf_row_gather_args *args) {
     size_t units = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_row_gather_job *job = &args->job[j];
@@ -52,7 +52,7 @@ void lf_row_gather_cuda(struct lf_cuda *cuda, const struct lf_row_gather_args *a
         size_t own = is_wide(*job) ? job->row_bytes / VECTOR : job->row_bytes;
         units = own > units ? own : units;
     }
-    struct launch launch = {lf_cuda_table_of(cuda, args->job, args->n_jobs)};
-    lf_cuda_launch(cuda, "row_gather", row_gather_units,
+    struct launch launch = {lf_cuda_table_of(device, args->job, args->n_jobs)};
+    lf_cuda_launch(device, "row_gather", row_gather_units,
                    dim3(lf_blocks(units, THREADS), args->n_jobs), THREADS, launch);
 }

@@ -344,6 +344,6 @@ static void sample_row(void *ctx, uint32_t row, uint32_t worker) {
         a->kept[row] = best.kept;
 }
 
-void LF_KERNEL_NAME(lf_sample)(struct lf_pool *pool, const struct lf_sample_args *args) {
-    lf_pool_run(pool, args->rows, sample_row, (void *)args);
+void LF_KERNEL_NAME(lf_sample)(struct lf_device *device, const struct lf_sample_args *args) {
+    lf_pool_run(device->pool, args->rows, sample_row, (void *)args);
 }

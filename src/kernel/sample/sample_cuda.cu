@@ -248,7 +248,7 @@ __global__ static void __launch_bounds__(THREADS) sample_rows(struct draws draws
 }
 
 // The rules of a launch go down a few rows at a time, so that they need no memory of their own.
-void lf_sample_cuda(struct lf_cuda *cuda, const struct lf_sample_args *args) {
+void lf_sample_cuda(struct lf_device *device, const struct lf_sample_args *args) {
     enum { PART = 256 };
     for (uint32_t first = 0; first < args->rows; first += PART) {
         uint32_t n = args->rows - first < PART ? args->rows - first : PART;
@@ -257,11 +257,11 @@ void lf_sample_cuda(struct lf_cuda *cuda, const struct lf_sample_args *args) {
             const struct lf_sample_row *row = &args->row[first + r];
             rule[r] = {*row->rule, row->position, row->mask};
         }
-        struct draws draws = {*args, lf_cuda_table_of(cuda, rule, n)};
+        struct draws draws = {*args, lf_cuda_table_of(device, rule, n)};
         draws.args.logits += first * args->logits_stride;
         draws.args.drawn += first;
         if (draws.args.kept)
             draws.args.kept += first;
-        lf_cuda_launch(cuda, "sample", sample_rows, dim3(n), THREADS, draws);
+        lf_cuda_launch(device, "sample", sample_rows, dim3(n), THREADS, draws);
     }
 }

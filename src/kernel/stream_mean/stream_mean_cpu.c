@@ -45,6 +45,7 @@ static void mean_row(void *ctx, uint32_t row, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_stream_mean)(struct lf_pool *pool, const struct lf_stream_mean_args *args) {
-    lf_pool_run(pool, args->rows, mean_row, (void *)args);
+void LF_KERNEL_NAME(lf_stream_mean)(struct lf_device *device,
+                                    const struct lf_stream_mean_args *args) {
+    lf_pool_run(device->pool, args->rows, mean_row, (void *)args);
 }

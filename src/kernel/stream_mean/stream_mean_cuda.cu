@@ -17,7 +17,7 @@ __global__ static void stream_mean_columns(struct lf_stream_mean_args a) {
     a.y[row * a.dim + d] = lf_bf16_settle(sum / (float)a.streams);
 }
 
-void lf_stream_mean_cuda(struct lf_cuda *cuda, const struct lf_stream_mean_args *args) {
+void lf_stream_mean_cuda(struct lf_device *device, const struct lf_stream_mean_args *args) {
     dim3 grid(args->rows, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(cuda, "stream_mean", stream_mean_columns, grid, THREADS, *args);
+    lf_cuda_launch(device, "stream_mean", stream_mean_columns, grid, THREADS, *args);
 }

@@ -56,6 +56,6 @@ static void swiglu_row(void *ctx, uint32_t row, uint32_t worker) {
 #endif
 }
 
-void LF_KERNEL_NAME(lf_swiglu)(struct lf_pool *pool, const struct lf_swiglu_args *args) {
-    lf_pool_run(pool, args->rows, swiglu_row, (void *)args);
+void LF_KERNEL_NAME(lf_swiglu)(struct lf_device *device, const struct lf_swiglu_args *args) {
+    lf_pool_run(device->pool, args->rows, swiglu_row, (void *)args);
 }

@@ -21,7 +21,7 @@ __global__ static void swiglu_elements(struct lf_swiglu_args a) {
     a.y[at] = lf_bf16_settle(h);
 }
 
-void lf_swiglu_cuda(struct lf_cuda *cuda, const struct lf_swiglu_args *args) {
+void lf_swiglu_cuda(struct lf_device *device, const struct lf_swiglu_args *args) {
     uint32_t blocks = lf_blocks((uint64_t)args->rows * args->dim, THREADS);
-    lf_cuda_launch(cuda, "swiglu", swiglu_elements, dim3(blocks), THREADS, *args);
+    lf_cuda_launch(device, "swiglu", swiglu_elements, dim3(blocks), THREADS, *args);
 }
