@@ -122,20 +122,36 @@ const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda) {
     return &cuda->info;
 }
 
-enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
-                             struct lf_error *err) {
-    *out = NULL;
-    cudaError_t status = cudaMalloc(out, bytes ? bytes : 1);
+// Whether `bytes` could be had.
+static enum lf_status check_alloc(struct lf_cuda *cuda, cudaError_t status, size_t bytes,
+                                  const char *what, struct lf_error *err) {
     if (status == cudaSuccess)
         return LF_OK;
     size_t free_bytes = 0, all = 0;
     cudaGetLastError();
-    *out = NULL;
     if (status == cudaErrorMemoryAllocation && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess)
         return lf_fail(err, LF_E_MEM, "CUDA: no memory for %s: %zu MiB asked for, %zu of %zu free",
                        what, bytes >> 20, free_bytes >> 20, all >> 20);
     lf_cuda_note(cuda, status, what);
     return lf_fail(err, LF_E_DEVICE, "CUDA: memory for %s: %s", what, cudaGetErrorString(status));
+}
+
+enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
+                             struct lf_error *err) {
+    *out = NULL;
+    cudaError_t status = cudaMalloc(out, bytes ? bytes : 1);
+    if (status != cudaSuccess)
+        *out = NULL;
+    return check_alloc(cuda, status, bytes, what, err);
+}
+
+enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
+                                    const char *what, struct lf_error *err) {
+    *out = NULL;
+    cudaError_t status = cudaMallocManaged(out, bytes ? bytes : 1);
+    if (status != cudaSuccess)
+        *out = NULL;
+    return check_alloc(cuda, status, bytes, what, err);
 }
 
 void lf_cuda_free(struct lf_cuda *cuda, void *memory) {

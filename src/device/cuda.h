@@ -26,6 +26,9 @@ const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda);
 // Memory aligned to 256 bytes. LF_E_MEM names `what`, the bytes and what is free.
 LF_CHECKED enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes,
                                         const char *what, struct lf_error *err);
+// The same at an address that the host reaches as well, while no launch is on its way: for checks.
+LF_CHECKED enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
+                                               const char *what, struct lf_error *err);
 void lf_cuda_free(struct lf_cuda *cuda, void *memory); // NULL is allowed; waits for the stream
 
 // On the stream, after all launches before. Host memory may be changed when a call returns.

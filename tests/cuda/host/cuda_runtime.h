@@ -63,6 +63,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaMalloc(void **out, size_t bytes);
+cudaError_t cudaMallocManaged(void **out, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaMallocHost(void **out, size_t bytes);
 cudaError_t cudaFreeHost(void *memory);

@@ -279,6 +279,10 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
     return *out ? state() : cudaErrorMemoryAllocation;
 }
 
+cudaError_t cudaMallocManaged(void **out, size_t bytes) {
+    return cudaMalloc(out, bytes);
+}
+
 cudaError_t cudaFree(void *memory) {
     free(memory);
     return state();

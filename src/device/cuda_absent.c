@@ -1,0 +1,59 @@
+// Stands for cuda.cu in a program built without CUDA: no device opens, so nothing else is called.
+#include "device/cuda.h"
+
+enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *err) {
+    *out = NULL;
+    return lf_fail(err, LF_E_ABSENT, "CUDA device %d: this program was built without CUDA", index);
+}
+
+void lf_cuda_close(struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+}
+
+const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda) {
+    (void)cuda;
+    LF_ASSERT(!"a device");
+    return NULL;
+}
+
+enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
+                             struct lf_error *err) {
+    (void)cuda, (void)out, (void)bytes, (void)what, (void)err;
+    LF_ASSERT(!"a device");
+    return LF_E_ABSENT;
+}
+
+enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
+                                    const char *what, struct lf_error *err) {
+    return lf_cuda_alloc(cuda, out, bytes, what, err);
+}
+
+void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
+    LF_ASSERT(!cuda && !memory);
+}
+
+void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
+    (void)to, (void)from, (void)bytes;
+    LF_ASSERT(!cuda);
+}
+
+void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {
+    (void)to, (void)byte, (void)bytes;
+    LF_ASSERT(!cuda);
+}
+
+enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const void *from, size_t bytes,
+                                struct lf_error *err) {
+    (void)cuda, (void)to, (void)from, (void)bytes, (void)err;
+    LF_ASSERT(!"a device");
+    return LF_E_ABSENT;
+}
+
+enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err) {
+    return lf_cuda_download(cuda, NULL, NULL, 0, err);
+}
+
+bool lf_cuda_is_lost(const struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+    return true;
+}
