@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "kernel/attention/attention.h"
 #include "kernel/index_score/index_score.h"
+#include "kernel/index_select/index_select.h"
 #include "kernel/linear/linear.h"
 #include "model/page.h"
 #include "model/target_ops.h"
@@ -73,7 +74,9 @@ static size_t scratch_bytes(const struct lf_topology *t) {
     size_t most = LF_LINEAR_SCRATCH_BYTES;
     size_t attention = lf_attention_scratch_bytes(t->heads, t->head_dim);
     size_t index = lf_index_score_scratch_bytes(t->index_heads, t->index_dim);
+    size_t select = lf_index_select_scratch_bytes(t->index_topk, t->candidate_blocks);
     most = most < attention ? attention : most;
+    most = most < select ? select : most;
     return most < index ? index : most;
 }
 

@@ -12,7 +12,7 @@
 #include "kernel_check.h"
 #include "vectors.h"
 
-enum { ROWS = 24, STRIDE = 3000, TOPK = 64, BLOCKS = 16, SIZE = 8, PATTERN = 0xEE };
+enum { ROWS = 24, STRIDE = 9000, TOPK = 64, BLOCKS = 16, SIZE = 8, PATTERN = 0xEE };
 
 struct problem {
     struct lf_index_select_args args;
@@ -64,7 +64,7 @@ static float draw(struct lf_check_rng *rng, uint32_t kind) {
 static void fill(struct problem *p, uint64_t seed) {
     static const uint32_t lengths[ROWS] = {0,   1,   8,   63,  64,  65,   71,   72,
                                            73,  127, 128, 129, 130, 136,  137,  200,
-                                           255, 256, 257, 511, 1000, 1001, 2999, 3000};
+                                           255, 256, 257, 511, 1000, 4096, 8999, 9000};
     struct lf_check_rng rng = {seed};
     for (uint32_t r = 0; r < p->args.rows; r++) {
         p->visible[r] = lengths[r];
@@ -76,6 +76,14 @@ static void fill(struct problem *p, uint64_t seed) {
 
 static void run(struct problem *p, struct lf_device *device) {
     lf_index_select_avx2(device, &p->args);
+}
+
+static void run_row(const struct problem *p, uint32_t row, struct lf_device *device) {
+    struct lf_index_select_args a = p->args;
+    a.rows = 1, a.visible += row, a.score += row * STRIDE;
+    a.blocks += row * BLOCKS, a.n_blocks += row;
+    a.selected += row * TOPK, a.n_selected += row;
+    lf_index_select_avx2(device, &a);
 }
 
 static void check_list(const char *what, uint32_t row, const uint32_t *got, uint32_t n,
@@ -175,6 +183,28 @@ static void rows_within_the_budget_read_no_score(void **state) {
     lf_check_device_close(device);
 }
 
+// One row's entries shared by several tasks: the lists of a row that one task reads.
+static void the_tasks_of_a_row_choose_as_one(void **state) {
+    (void)state;
+    for (uint32_t threads = 2; threads < 8; threads++) {
+        struct lf_device *device = lf_check_device(threads);
+        for (enum lf_candidate_mode mode = 0; mode <= LF_CANDIDATES_RESTRICT; mode++)
+            for (uint64_t seed = 0; seed < 5; seed++) {
+                struct problem p = open_problem(ROWS, LF_CANDIDATES_PUBLISH);
+                fill(&p, seed);
+                run(&p, device);
+                p.args.mode = mode;
+                fill(&p, seed + 1);
+                lf_check_poison(&p.selected, PATTERN);
+                for (uint32_t r = 0; r < ROWS; r++)
+                    run_row(&p, r, device);
+                check_reference(&p);
+                close_problem(&p);
+            }
+        lf_check_device_close(device);
+    }
+}
+
 static void expect(const json_t *want, const uint32_t *got, uint32_t n) {
     assert_int_equal(json_array_size(want), n);
     for (uint32_t i = 0; i < n; i++)
@@ -222,6 +252,7 @@ int main(void) {
         cmocka_unit_test(a_restricted_choice_stays_inside_the_published_blocks),
         cmocka_unit_test(few_eligible_entries_are_all_listed),
         cmocka_unit_test(rows_within_the_budget_read_no_score),
+        cmocka_unit_test(the_tasks_of_a_row_choose_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

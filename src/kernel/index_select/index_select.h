@@ -33,4 +33,13 @@ struct lf_index_select_args {
     uint32_t *n_selected;
 };
 
+// CPU: what a worker holds beside the best items, and items beyond twice those that are wanted.
+enum { LF_INDEX_SELECT_HELD_BYTES = 64, LF_INDEX_SELECT_SPARE = 1024 };
+
+// What one worker needs of lf_pool_scratch: a key and an item of all that are held.
+static inline size_t lf_index_select_scratch_bytes(uint32_t topk, uint32_t topk_blocks) {
+    size_t items = 2 * ((size_t)topk + topk_blocks + LF_INDEX_SELECT_SPARE);
+    return LF_INDEX_SELECT_HELD_BYTES + items * (sizeof(int32_t) + sizeof(uint32_t));
+}
+
 LF_DECLARE_KERNEL(index_select);

@@ -203,6 +203,11 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     }
 }
 
+static size_t scratch(const void *args) {
+    const struct lf_index_select_args *a = args;
+    return lf_index_select_scratch_bytes(a->topk, a->topk_blocks);
+}
+
 static uint32_t products(const void *args, uint32_t rows, struct lf_product *product) {
     const struct lf_index_select_args *a = args;
     product[0] = (struct lf_product){"tasks", rows, 32};
@@ -223,12 +228,13 @@ static const struct lf_control controls[] = {
     {10, "the sixth row of a launch reads the fifth's scores", LF_GATE_ROWS, 0},
     {11, "a write past the row's list", LF_GATE_MEMORY, 0},
     {12, "entries of the newest block past what is visible", LF_GATE_BOUND, 0},
+    {13, "the second part of a row is left out", LF_GATE_ROWS, 0},
 };
 
 const struct lf_record lf_index_select_record = {
     .name = "index_select", .file = "src/kernel/index_select/index_select_cpu.c",
     .contract = LF_INDEX_SELECT_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind, .columns = columns,
-    .judge = judge, .written = written, .edges = edges, .products = products,
+    .judge = judge, .written = written, .edges = edges, .scratch = scratch, .products = products,
     .stack_bytes = 16384, .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };
