@@ -47,9 +47,9 @@ static enum lf_status score(const struct lf_session *s, struct lf_target *target
                                  .pos0 = at, .tok = ids->id + at};
         const uint32_t *next = chunk.tok + 1;
         if (target->ops->grow(target, 0, at + chunk.rows, err) != LF_OK ||
-            lf_model_score(target, &chunk, logits, err) != LF_OK)
+            lf_model_score(target, &chunk, logits, err) != LF_OK ||
+            lf_model_logprobs(target, logits, chunk.rows, next, row, err) != LF_OK)
             break;
-        lf_model_logprobs(target, logits, chunk.rows, next, row);
         for (uint32_t r = 0; r < chunk.rows; r++) {
             print_token(s, next[r], (double)row[r].drawn, json, at + r == 0);
             total += (double)row[r].drawn;

@@ -14,12 +14,11 @@ static enum lf_status copy(struct lf_arena *arena, const void **at, size_t bytes
 static enum lf_status copy_matrix(struct lf_matrix *m, struct lf_arena *arena,
                                   struct lf_error *err) {
     const void *data = m->data, *scale = m->scale;
-    size_t scale_rows = m->format == LF_WEIGHT_FP8 ? (m->out - 1) / 32 + 1 : m->out;
     if (!m->data)
         return LF_OK;
     LF_TRY(copy(arena, &data, m->out * lf_matrix_row_bytes(m), err));
     if (scale)
-        LF_TRY(copy(arena, &scale, scale_rows * (m->in / 32), err));
+        LF_TRY(copy(arena, &scale, lf_matrix_scale_bytes(m), err));
     m->data = data;
     m->scale = scale;
     return LF_OK;

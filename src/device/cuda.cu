@@ -1,7 +1,6 @@
 // A CUDA device behind cuda.h: every call's status is looked at, and the first failure is kept.
-#include "device/cuda_stream.cuh"
+#include "device/cuda_state.cuh"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,25 +9,30 @@
 enum {
     RING_BYTES = 8 * LF_CUDA_TABLE_BYTES,
     TABLE_ALIGNMENT = 256,
-    WAIT_S = 300,     // engine.md F-4
+    WAIT_S = 300,
     SPINS = 20000,    // polls before a waiter sleeps between them
     SLEEP_NS = 50000,
 };
 static const struct lf_error no_error = LF_ERROR_INIT;
 static const size_t reserve_bytes = (size_t)512 << 20; // a device with less free is too full
 
-struct lf_cuda {
-    struct lf_cuda_info info;
-    cudaStream_t stream;
-    cudaEvent_t mark[2];
-    uint8_t *ring_host, *ring_device; // tables of launches: pinned, and where they are sent
-    size_t used, sent;                // bytes of the ring
-    struct lf_error failure;
-    bool lost;
-};
-
 static bool has_failed(const struct lf_cuda *cuda) {
     return cuda->failure.status != LF_OK;
+}
+
+// CUDA's present device is a property of each thread.
+static void enter(struct lf_cuda *cuda) {
+    static thread_local int present = -1;
+    if (present == cuda->index)
+        return;
+    cudaError_t status = cudaSetDevice(cuda->index);
+    lf_cuda_note(cuda, status, "the device of a thread");
+    present = status == cudaSuccess ? cuda->index : -1;
+}
+
+bool lf_cuda_ready(struct lf_cuda *cuda) {
+    enter(cuda);
+    return !has_failed(cuda);
 }
 
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what) {
@@ -73,8 +77,21 @@ static enum lf_status check_device(struct lf_cuda_info *info, int index, struct 
     return LF_OK;
 }
 
+// The device's own pool: what is freed stays with the process, and is there at once when asked.
+static cudaError_t open_pool(struct lf_cuda *cuda) {
+    uint64_t kept_bytes = UINT64_MAX;
+    cudaError_t status = cudaDeviceGetDefaultMemPool(&cuda->pool, cuda->index);
+    if (status == cudaSuccess)
+        status = cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes);
+    return status;
+}
+
 static cudaError_t open_parts(struct lf_cuda *cuda) {
     cudaError_t status = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+    if (status == cudaSuccess)
+        status = open_pool(cuda);
+    if (status == cudaSuccess)
+        status = cudaMallocHost((void **)&cuda->stage, LF_CUDA_STAGE_BYTES);
     for (int i = 0; i < 2 && status == cudaSuccess; i++)
         status = cudaEventCreate(&cuda->mark[i]);
     if (status == cudaSuccess)
@@ -92,6 +109,8 @@ enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *er
     if (!cuda)
         return lf_fail(err, LF_E_MEM, "no memory for a device of %zu bytes", sizeof *cuda);
     cuda->info = info;
+    cuda->index = index;
+    cuda->wait_s = WAIT_S;
     cudaError_t status = open_parts(cuda);
     if (status != cudaSuccess) {
         lf_cuda_close(cuda);
@@ -106,10 +125,13 @@ void lf_cuda_close(struct lf_cuda *cuda) {
     if (!cuda)
         return;
     // Nothing can be done about a failure here, and a lost device fails each of these.
+    enter(cuda);
     if (cuda->ring_device)
         cudaFree(cuda->ring_device);
     if (cuda->ring_host)
         cudaFreeHost(cuda->ring_host);
+    if (cuda->stage)
+        cudaFreeHost(cuda->stage);
     for (int i = 0; i < 2; i++)
         if (cuda->mark[i])
             cudaEventDestroy(cuda->mark[i]);
@@ -118,69 +140,12 @@ void lf_cuda_close(struct lf_cuda *cuda) {
     free(cuda);
 }
 
+void lf_cuda_set_wait(struct lf_cuda *cuda, double wait_s) {
+    cuda->wait_s = wait_s;
+}
+
 const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda) {
     return &cuda->info;
-}
-
-// Whether `bytes` could be had.
-static enum lf_status check_alloc(struct lf_cuda *cuda, cudaError_t status, size_t bytes,
-                                  const char *what, struct lf_error *err) {
-    if (status == cudaSuccess)
-        return LF_OK;
-    size_t free_bytes = 0, all = 0;
-    cudaGetLastError();
-    if (status == cudaErrorMemoryAllocation && cudaMemGetInfo(&free_bytes, &all) == cudaSuccess)
-        return lf_fail(err, LF_E_MEM, "CUDA: no memory for %s: %zu MiB asked for, %zu of %zu free",
-                       what, bytes >> 20, free_bytes >> 20, all >> 20);
-    lf_cuda_note(cuda, status, what);
-    return lf_fail(err, LF_E_DEVICE, "CUDA: memory for %s: %s", what, cudaGetErrorString(status));
-}
-
-enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
-                             struct lf_error *err) {
-    *out = NULL;
-    cudaError_t status = cudaMalloc(out, bytes ? bytes : 1);
-    if (status != cudaSuccess)
-        *out = NULL;
-    return check_alloc(cuda, status, bytes, what, err);
-}
-
-enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
-                                    const char *what, struct lf_error *err) {
-    *out = NULL;
-    cudaError_t status = cudaMallocManaged(out, bytes ? bytes : 1);
-    if (status != cudaSuccess)
-        *out = NULL;
-    return check_alloc(cuda, status, bytes, what, err);
-}
-
-void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
-    if (memory)
-        lf_cuda_note(cuda, cudaFree(memory), "freeing memory");
-}
-
-void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
-    if (has_failed(cuda) || !bytes)
-        return;
-    lf_cuda_note(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, cuda->stream),
-                 "upload");
-    // Pinned memory would still be read after the call.
-    if (!has_failed(cuda))
-        lf_cuda_note(cuda, cudaStreamSynchronize(cuda->stream), "upload");
-}
-
-void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {
-    if (!has_failed(cuda) && bytes)
-        lf_cuda_note(cuda, cudaMemsetAsync(to, byte, bytes, cuda->stream), "fill");
-}
-
-enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const void *from, size_t bytes,
-                                struct lf_error *err) {
-    LF_TRY(lf_cuda_wait(cuda, err));
-    if (bytes)
-        lf_cuda_note(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cuda->stream),
-                     "download");
-    return lf_cuda_wait(cuda, err);
 }
 
 static int64_t now_ms(void) {
@@ -191,7 +156,7 @@ static int64_t now_ms(void) {
 
 // The stream's end or its error; cudaErrorNotReady after the deadline.
 static cudaError_t poll_stream(struct lf_cuda *cuda) {
-    int64_t deadline_ms = now_ms() + (int64_t)WAIT_S * 1000;
+    int64_t deadline_ms = now_ms() + (int64_t)(cuda->wait_s * 1000);
     cudaError_t status = cudaStreamQuery(cuda->stream);
     for (uint32_t polls = 0; status == cudaErrorNotReady; polls++) {
         if (polls >= SPINS) {
@@ -205,15 +170,24 @@ static cudaError_t poll_stream(struct lf_cuda *cuda) {
     return status;
 }
 
-enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err) {
+bool lf_cuda_drain(struct lf_cuda *cuda) {
+    if (cuda->lost)
+        return false;
+    enter(cuda);
     cudaError_t status = poll_stream(cuda);
     if (status == cudaErrorNotReady) {
         cuda->lost = true;
-        lf_fail(&cuda->failure, LF_E_DEVICE, "CUDA: launches did not end within %d s", WAIT_S);
+        lf_fail(&cuda->failure, LF_E_DEVICE, "CUDA: launches and copies did not end within %g s",
+                cuda->wait_s);
     } else {
         lf_cuda_note(cuda, status, "launches");
+        cuda->staged = 0;
     }
-    if (!has_failed(cuda))
+    return !has_failed(cuda);
+}
+
+enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err) {
+    if (lf_cuda_drain(cuda))
         return LF_OK;
     lf_fail(err, cuda->failure.status, "%s", cuda->failure.text);
     if (!cuda->lost)
@@ -228,7 +202,7 @@ bool lf_cuda_is_lost(const struct lf_cuda *cuda) {
 // Room at the ring's end is made by waiting until no launch reads the ring any more.
 static void restart_ring(struct lf_cuda *cuda) {
     if (lf_cuda_begin(cuda))
-        lf_cuda_note(cuda, cudaStreamSynchronize(cuda->stream), "waiting for launch tables");
+        lf_cuda_drain(cuda);
     cuda->used = cuda->sent = 0;
 }
 
@@ -261,7 +235,7 @@ const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes)
 
 bool lf_cuda_begin(struct lf_cuda *cuda) {
     size_t bytes = cuda->used - cuda->sent;
-    if (!has_failed(cuda) && bytes)
+    if (lf_cuda_ready(cuda) && bytes)
         lf_cuda_note(cuda, cudaMemcpyAsync(cuda->ring_device + cuda->sent,
                                            cuda->ring_host + cuda->sent, bytes,
                                            cudaMemcpyHostToDevice, cuda->stream), "launch tables");

@@ -22,19 +22,26 @@ struct lf_cuda_info {
 LF_CHECKED enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *err);
 void lf_cuda_close(struct lf_cuda *cuda); // NULL is allowed; frees the stream, not lf_cuda_alloc's
 const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda);
+// The deadline of every wait for this device (F-4); 300 s unless told.
+void lf_cuda_set_wait(struct lf_cuda *cuda, double wait_s);
 
-// Memory aligned to 256 bytes. LF_E_MEM names `what`, the bytes and what is free.
+// Memory of 256-byte lines for all that is queued later. LF_E_MEM: `what`, bytes, what is free.
 LF_CHECKED enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes,
                                         const char *what, struct lf_error *err);
 // The same at an address that the host reaches as well, while no launch is on its way: for checks.
 LF_CHECKED enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
                                                const char *what, struct lf_error *err);
-void lf_cuda_free(struct lf_cuda *cuda, void *memory); // NULL is allowed; waits for the stream
+void lf_cuda_free(struct lf_cuda *cuda, void *memory); // NULL is allowed; once all queued has ended
+// Bytes that lf_cuda_alloc has handed out on the device, now and at most. Any thread.
+uint64_t lf_cuda_held_bytes(const struct lf_cuda *cuda, uint64_t *most);
 
 // On the stream, after all launches before. Host memory may be changed when a call returns.
 void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes);
 void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes);
-// Waits for the stream; the bytes are there when it returns LF_OK.
+void lf_cuda_copy(struct lf_cuda *cuda, void *to, const void *from, size_t bytes); // on the device
+// Waits until the bytes are there; zeros after a failure, which is kept.
+void lf_cuda_read(struct lf_cuda *cuda, void *to, const void *from, size_t bytes);
+// The same with the status of a wait.
 LF_CHECKED enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const void *from,
                                            size_t bytes, struct lf_error *err);
 

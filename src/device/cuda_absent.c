@@ -16,6 +16,16 @@ const struct lf_cuda_info *lf_cuda_info(const struct lf_cuda *cuda) {
     return NULL;
 }
 
+void lf_cuda_set_wait(struct lf_cuda *cuda, double wait_s) {
+    (void)wait_s;
+    LF_ASSERT(!cuda);
+}
+
+uint64_t lf_cuda_held_bytes(const struct lf_cuda *cuda, uint64_t *most) {
+    LF_ASSERT(!cuda);
+    return *most = 0;
+}
+
 enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
                              struct lf_error *err) {
     (void)cuda, (void)out, (void)bytes, (void)what, (void)err;
@@ -40,6 +50,14 @@ void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t byt
 void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {
     (void)to, (void)byte, (void)bytes;
     LF_ASSERT(!cuda);
+}
+
+void lf_cuda_copy(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
+    lf_cuda_upload(cuda, to, from, bytes);
+}
+
+void lf_cuda_read(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
+    lf_cuda_upload(cuda, to, from, bytes);
 }
 
 enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const void *from, size_t bytes,

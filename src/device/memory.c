@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/error.h"
 
 enum { LINE = 64 };
 
@@ -61,6 +60,10 @@ void lf_mem_copy(struct lf_mem *memory, void *to, const void *from, size_t bytes
         host_copy(to, from, bytes);
     else if (bytes)
         memory->ops->copy(memory, to, from, bytes);
+}
+
+enum lf_status lf_mem_wait(struct lf_mem *memory, struct lf_error *err) {
+    return memory ? memory->ops->wait(memory, err) : LF_OK;
 }
 
 const void *lf_mem_read(struct lf_mem *memory, const void *at, size_t bytes, void *bounce) {

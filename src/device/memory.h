@@ -2,18 +2,21 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include "base/error.h"
 
 struct lf_mem;
-// Calls take effect in their order, after the kernels called before them.
+// Calls take effect in their order, after the kernels called before them. One thread at a time.
 struct lf_mem_ops {
     void *(*alloc)(struct lf_mem *memory, size_t bytes); // zeroed, of 64-byte lines; NULL: none
     void (*free)(struct lf_mem *memory, void *at);
     // from may be written again at once.
     void (*upload)(struct lf_mem *memory, void *to, const void *from, size_t bytes);
-    // Waits until to is filled; any thread.
+    // Waits until to is filled; with zeros after a failure.
     void (*download)(struct lf_mem *memory, void *to, const void *from, size_t bytes);
     // Within the memory; from and to do not overlap.
     void (*copy)(struct lf_mem *memory, void *to, const void *from, size_t bytes);
+    // Waits for all calls and kernels before; the first failure among them since the last wait.
+    enum lf_status (*wait)(struct lf_mem *memory, struct lf_error *err);
 };
 
 struct lf_mem {
@@ -29,6 +32,8 @@ void lf_mem_free(struct lf_mem *memory, void *at); // NULL is ignored
 void lf_mem_upload(struct lf_mem *memory, void *to, const void *from, size_t bytes);
 void lf_mem_download(struct lf_mem *memory, void *to, const void *from, size_t bytes);
 void lf_mem_copy(struct lf_mem *memory, void *to, const void *from, size_t bytes);
+// What the calls since the last wait did not say (engine.md F-2); the host's memory never fails.
+LF_CHECKED enum lf_status lf_mem_wait(struct lf_mem *memory, struct lf_error *err);
 // at itself where the host may read it, else its bytes in bounce.
 const void *lf_mem_read(struct lf_mem *memory, const void *at, size_t bytes, void *bounce);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/process.h"
 #include "base/sha256.h"
 #include "format/topology_cut.h"
 
@@ -117,6 +118,20 @@ void lf_checkpoint_close(struct lf_checkpoint *checkpoint) {
     lf_dummy_close(checkpoint);
     lf_arena_free(&checkpoint->arena);
     free(checkpoint);
+}
+
+static bool holds(const uint8_t *data, uint64_t data_bytes, const uint8_t *at, uint64_t bytes) {
+    return data && at >= data && bytes <= data_bytes &&
+           at - data <= (ptrdiff_t)(data_bytes - bytes);
+}
+
+void lf_checkpoint_forget(const struct lf_checkpoint *c, const void *at, uint64_t bytes) {
+    bool mapped = holds(c->dummy.data, c->dummy.bytes, at, bytes);
+    for (uint32_t i = 0; !mapped && i < c->shards; i++)
+        mapped = holds(c->shard[i].map.data, c->shard[i].map.bytes, at, bytes);
+    // What was widened lies in the checkpoint's own memory and stays.
+    if (mapped)
+        lf_memory_give_back((void *)(uintptr_t)at, bytes);
 }
 
 const struct lf_topology *lf_checkpoint_topology(const struct lf_checkpoint *checkpoint) {

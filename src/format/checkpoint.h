@@ -43,6 +43,8 @@ LF_CHECKED enum lf_status lf_checkpoint_open(struct lf_checkpoint **out, const c
                                              struct lf_error *err);
 void lf_checkpoint_close(struct lf_checkpoint *checkpoint); // NULL is allowed
 const struct lf_topology *lf_checkpoint_topology(const struct lf_checkpoint *checkpoint);
+// Bytes of a tensor that nobody reads again leave memory; made-up ones are gone for good.
+void lf_checkpoint_forget(const struct lf_checkpoint *checkpoint, const void *at, uint64_t bytes);
 const char *lf_checkpoint_folder(const struct lf_checkpoint *checkpoint);
 // NULL when the checkpoint has no such tensor.
 const struct lf_tensor *lf_checkpoint_find(const struct lf_checkpoint *checkpoint,

@@ -26,5 +26,7 @@ static inline int lf_matrix_quantizes_input(const struct lf_matrix *m) {
 }
 // Bytes of one packed weight row.
 size_t lf_matrix_row_bytes(const struct lf_matrix *m);
+// Bytes of its scales; 0 for plain formats.
+size_t lf_matrix_scale_bytes(const struct lf_matrix *m);
 // Rows first .. first+rows-1 as a matrix of its own; for FP8 first must be a multiple of 32.
 struct lf_matrix lf_matrix_rows(const struct lf_matrix *m, uint32_t first, uint32_t rows);

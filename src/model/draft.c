@@ -200,7 +200,7 @@ static enum lf_status propose(struct lf_target *target, const struct lf_draft_as
         lf_draft_head(m);
         lf_draft_choose(m, ask + at, now, out + at);
     }
-    return LF_OK;
+    return lf_mem_wait(m->shape.memory, err);
 }
 
 const struct lf_drafter_ops lf_model_drafter_ops = {.ingest = ingest, .propose = propose};

@@ -7,8 +7,9 @@ void lf_engram(struct lf_v41 *m, const struct lf_layer *layer) {
     uint32_t columns = (t->engram_ngram - 1) * t->engram_heads, width = columns * t->engram_dim;
     m->k.engram_gather(&m->device, &(struct lf_engram_gather_args){
                                     .rows = w->rows, .columns = columns, .dim = t->engram_dim,
-                                    .number = w->seen.number[e->table], .value = e->rows.value,
-                                    .scale = e->rows.scale, .y = w->engram_rows});
+                                    .number = w->seen.number[e->table],
+                                    .value = w->seen.value[e->table],
+                                    .scale = w->seen.scale[e->table], .y = w->engram_rows});
     if (lf_matrix_quantizes_input(&e->wkv))
         lf_quantize(m, w->engram_rows, w->engram_rows, w->rows, width);
     lf_project(m, &e->wkv, w->engram_rows, w->engram_kv, w->rows, 0);

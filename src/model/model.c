@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/sha256.h"
 #include "kernel/attention/attention.h"
 #include "kernel/index_score/index_score.h"
@@ -45,7 +46,15 @@ static enum lf_status set_info(struct lf_v41 *m, const struct lf_model_options *
     };
     m->no_cone = options->no_cone;
     lf_state_shape_init(&m->shape, m->t, context);
-    m->shape.memory = m->device.memory = options->memory;
+    m->shape.memory = m->aside = options->memory;
+    if (options->device) {
+        m->shape.memory = options->device->memory;
+        m->aside = options->device->aside;
+        m->device.cuda = options->device->cuda;
+        m->k = *options->device->kernels;
+    }
+    m->device.memory = m->shape.memory;
+    m->shape.apart = m->shape.memory != NULL;
     return LF_OK;
 }
 
@@ -133,29 +142,17 @@ static enum lf_status open_pool(struct lf_v41 *m, const struct lf_model_options 
     if (!options->placement)
         LF_TRY(lf_placement_read(&unbound, options->threads, LF_PIN_OFF, err));
     return lf_pool_open_at(&m->device.pool, options->placement ? options->placement : &unbound,
-                           scratch_bytes(m->t), err);
+                           options->device ? 1 : scratch_bytes(m->t), err);
 }
 
-static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
-                                 const struct lf_model_options *options, struct lf_error *err) {
-    uint32_t rows_max;
-    LF_TRY(lf_kernels_init(&m->k, options->isa, err));
-    LF_TRY(set_info(m, options, err));
-    LF_TRY(lf_engram_layout_build(&m->engram_layout, m->t, err));
-    set_constants(m);
-    LF_TRY(lf_weights_fetch(&m->weights, &m->arena, checkpoint, err));
-    LF_TRY(open_drafter(m, checkpoint, options, err));
-    m->weights_taken = m->arena.bytes;
-    LF_TRY(open_pool(m, options, err));
-#if LF_FAULT == 1
-    // 1: threads in a sum
-    m->attention_scale *= 1 + 0x1p-20f * (float)lf_pool_threads(m->device.pool);
-#endif
-    rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
-    LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
-                        err));
-    m->work_taken = m->work.bytes;
-    return open_states(m, err);
+static enum lf_status move_weights(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
+                                   struct lf_error *err) {
+    struct lf_weights_move move = {.memory = m->device.memory, .pool = m->device.pool,
+                                   .checkpoint = checkpoint};
+    enum lf_status status = lf_weights_move(&move, &m->weights, err);
+    m->weights_there = move.block;
+    m->weights_there_bytes = move.bytes;
+    return status;
 }
 
 // The small tensors of every layer differ between revisions and are cheap to read.
@@ -177,20 +174,51 @@ static void add_small_tensors(struct lf_sha256 *sha, const struct lf_v41 *m) {
         add_layers(sha, m->weights.draft->block, t->draft_layers, t->hidden);
 }
 
-void lf_model_fingerprint(struct lf_target *target, char name[20]) {
-    struct lf_v41 *m = (struct lf_v41 *)target;
+// While the host can read them; equal names, equal bits.
+static void name_weights(struct lf_v41 *m, const struct lf_model_options *options) {
     struct lf_sha256 sha;
     uint8_t digest[32];
-    char hex[65];
+    char hex[65], arithmetic[64];
     // The bits do not depend on threads or instruction set, so neither does the name.
-    static const char arithmetic[] = LF_VERSION " cpu w16";
+    int len = snprintf(arithmetic, sizeof arithmetic, LF_VERSION " %s",
+                       options->device ? options->device->arithmetic : "cpu w16");
     lf_sha256_init(&sha);
-    lf_sha256_add(&sha, arithmetic, sizeof arithmetic);
+    lf_sha256_add(&sha, arithmetic, (size_t)len + 1);
     lf_sha256_add(&sha, m->t->config_sha256, sizeof m->t->config_sha256);
     add_small_tensors(&sha, m);
     lf_sha256_finish(&sha, digest);
     lf_sha256_hex(digest, hex);
-    snprintf(name, 20, "lf_%.16s", hex);
+    snprintf(m->target.fingerprint, 20, "lf_%.16s", hex);
+}
+
+static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
+                                 const struct lf_model_options *options, struct lf_error *err) {
+    uint32_t rows_max;
+    LF_TRY(lf_kernels_init(&m->k, options->isa, err));
+    LF_TRY(set_info(m, options, err));
+    LF_TRY(lf_engram_layout_build(&m->engram_layout, m->t, err));
+    set_constants(m);
+    LF_TRY(lf_weights_fetch(&m->weights, &m->arena, checkpoint, err));
+    LF_TRY(open_drafter(m, checkpoint, options, err));
+    m->weights_taken = m->arena.bytes;
+    name_weights(m, options);
+    LF_TRY(open_pool(m, options, err));
+    if (options->device)
+        LF_TRY(move_weights(m, checkpoint, err));
+#if LF_FAULT == 1
+    // 1: threads in a sum
+    m->attention_scale *= 1 + 0x1p-20f * (float)lf_pool_threads(m->device.pool);
+#endif
+    rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
+    LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
+                        err));
+    m->work_taken = m->work.bytes;
+    LF_TRY(open_states(m, err));
+    return lf_mem_wait(m->device.memory, err);
+}
+
+void lf_model_fingerprint(struct lf_target *target, char name[20]) {
+    memcpy(name, target->fingerprint, 20);
 }
 
 void lf_model_close(struct lf_target *target) {
@@ -200,19 +228,22 @@ void lf_model_close(struct lf_target *target) {
             lf_state_close(&m->state[s], &m->shape);
     lf_tables_close(&m->lanes);
     lf_work_close(&m->work, m->device.memory);
+    lf_mem_free(m->device.memory, m->weights_there);
     lf_pool_close(m->device.pool);
     lf_engram_layout_free(&m->engram_layout);
     lf_arena_free(&m->arena);
     free(m);
 }
 
-// What times depend on beside the fingerprint: the device with its instruction set and threads.
+// What times depend on beside the fingerprint: the device, or instruction set and threads.
 static void name_times(struct lf_v41 *m, const struct lf_model_options *options) {
     enum lf_isa isa = options->isa == LF_ISA_AUTO ? lf_isa_best() : options->isa;
-    char fingerprint[20];
-    lf_model_fingerprint(&m->target, fingerprint);
-    snprintf(m->info.name, sizeof m->info.name, "%s cpu %s %u", fingerprint, lf_isa_name(isa),
-             lf_pool_threads(m->device.pool));
+    if (options->device)
+        snprintf(m->info.name, sizeof m->info.name, "%s %.39s", m->target.fingerprint,
+                 options->device->name);
+    else
+        snprintf(m->info.name, sizeof m->info.name, "%s cpu %s %u", m->target.fingerprint,
+                 lf_isa_name(isa), lf_pool_threads(m->device.pool));
 }
 
 enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *checkpoint,
@@ -235,7 +266,6 @@ enum lf_status lf_model_open(struct lf_target **out, struct lf_checkpoint *check
         return err->status;
     }
     name_times(m, options);
-    lf_model_fingerprint(&m->target, m->target.fingerprint);
     *out = &m->target;
     return LF_OK;
 }

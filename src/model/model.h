@@ -11,6 +11,16 @@
 
 enum { LF_LAUNCH_ROWS = 64 };
 
+// Where a model runs that is not on this machine's CPU.
+struct lf_model_device {
+    struct lf_cuda *cuda;
+    const struct lf_kernels *kernels;
+    struct lf_mem *memory; // weights, states and calls lie there
+    struct lf_mem *aside;  // the same memory for one other thread, beside the kernels
+    const char *arithmetic; // names the bits that kernels give
+    const char *name;       // of the device and what its times depend on
+};
+
 struct lf_model_options {
     enum lf_isa isa;
     const struct lf_placement *placement; // of the threads; NULL: as they come, as many as
@@ -20,7 +30,8 @@ struct lf_model_options {
     uint32_t chunk_rows; // most rows of one prefill call; 0: lf_model_chunk_rows
     bool no_drafts;      // leave the checkpoint's drafter out
     bool no_cone;        // run every row in full (tests: cone == full)
-    struct lf_mem *memory; // where states and calls lie, for kernels; NULL: the host's
+    const struct lf_model_device *device; // NULL: the CPU; read at open alone
+    struct lf_mem *memory; // on the CPU: where states and calls lie (tests); NULL: the host's
 };
 
 // Fetches all tensors, allocates state; checkpoint and map must outlive the target.
@@ -48,5 +59,6 @@ const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);
 LF_CHECKED enum lf_status lf_model_score(struct lf_target *t, const struct lf_chunk *chunk,
                                          float *out, struct lf_error *err);
 // Log-probabilities of id[i] under row i of logits [rows][vocab], out [rows] (S-20).
-void lf_model_logprobs(struct lf_target *t, const float *logits, uint32_t rows, const uint32_t *id,
-                       struct lf_logprob_row *out);
+LF_CHECKED enum lf_status lf_model_logprobs(struct lf_target *t, const float *logits, uint32_t rows,
+                                            const uint32_t *id, struct lf_logprob_row *out,
+                                            struct lf_error *err);

@@ -34,7 +34,7 @@ static void whole_pages(struct lf_v41 *m, struct lf_state *state, uint64_t at,
     for (uint32_t s = 0; s < m->t->n_kv_sources; s++) {
         uint64_t whole = lf_saved_entries(m, s, at) / LF_PAGE_ROWS;
         for (int which = 0; which < 2; which++) {
-            struct lf_page **list = (which ? state->key_page : state->entry_page)[s];
+            struct lf_page **list = lf_state_pages_of(state, which, s);
             for (uint64_t i = 0; i < whole; i++)
                 visit(ctx, &(struct page_place){m, state, list[i], s, i, which});
         }
@@ -66,8 +66,12 @@ static void ring_part(struct walk *walk, const struct lf_v41 *m, uint8_t *ring, 
         walk->bytes += (at - first) * bytes;
         return;
     }
-    for (uint64_t p = first; p < at; p++)
-        part(walk, ring + p % m->shape.ring_rows * bytes, bytes);
+    // In one run, or in two where the ring's end lies between.
+    for (uint64_t p = first, rows; p < at; p += rows) {
+        uint64_t place = p % m->shape.ring_rows, left = m->shape.ring_rows - place;
+        rows = at - p < left ? at - p : left;
+        part(walk, ring + place * bytes, rows * bytes);
+    }
 }
 
 // The rows of the page that at cuts; a walk that moves bytes needs the page to be there.
@@ -228,8 +232,11 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
         whole_pages(m, state, at, hold_page, &filling);
         copied_parts(&walk, m, state, at);
     }
-    *out = saved;
-    return LF_OK;
+    if (lf_mem_wait(m->shape.memory, err) != LF_OK)
+        lf_model_drop(target, saved);
+    else
+        *out = saved;
+    return err->status;
 }
 
 static void take_page(void *ctx, const struct page_place *place) {
@@ -237,7 +244,14 @@ static void take_page(void *ctx, const struct page_place *place) {
     struct lf_page *page = f->saved->page[f->n++];
     lf_page_release(place->page);
     lf_page_share(page);
-    lf_state_put_page(place->state, &place->m->shape, place->which, place->source, place->i, page);
+    lf_state_pages_of(place->state, place->which, place->source)[place->i] = page;
+}
+
+static void show_whole_pages(struct lf_v41 *m, struct lf_state *state, uint64_t at) {
+    for (uint32_t s = 0; s < m->t->n_kv_sources; s++)
+        for (int which = 0; which < 2; which++)
+            lf_state_show_pages(state, &m->shape, which, s, 0,
+                                lf_saved_entries(m, s, at) / LF_PAGE_ROWS);
 }
 
 static enum lf_status restore_state(struct lf_v41 *m, struct lf_state *state,
@@ -246,6 +260,7 @@ static enum lf_status restore_state(struct lf_v41 *m, struct lf_state *state,
     struct walk walk = {.mode = LOAD, .memory = m->device.memory, .block = saved->copied};
     lf_state_reset(state, &m->shape);
     whole_pages(m, state, saved->at, take_page, &filling);
+    show_whole_pages(m, state, saved->at);
     // The cut pages are the slot's own: what a saved state shares is never written.
     enum lf_status status = lf_state_grow(state, &m->shape, saved->at, err);
     if (status != LF_OK) {
@@ -273,8 +288,10 @@ enum lf_status lf_model_restore(struct lf_target *target, uint32_t slot,
                          m->info.vocab * sizeof *state->last);
         state->logits_ready = true;
     }
+    if (lf_mem_wait(m->shape.memory, err) != LF_OK)
+        lf_state_reset(state, &m->shape);
     lf_model_tell_pages(m, slot);
-    return LF_OK;
+    return err->status;
 }
 
 void lf_model_drop(struct lf_target *target, struct lf_saved *saved) {

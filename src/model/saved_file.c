@@ -34,26 +34,29 @@ uint64_t lf_model_file_bytes(struct lf_target *target, uint64_t at, uint32_t wha
                ((uint64_t)m->shape.entry_bytes + m->shape.key_bytes);
 }
 
-enum { BOUNCE_BYTES = 4096 };
+enum { BOUNCE_BYTES = 16384 };
 
 // Bytes of a page that are moved at once: all of them where the host reads and writes pages.
-static uint64_t piece(const struct lf_page *page, uint64_t left) {
-    return page->memory && left > BOUNCE_BYTES ? BOUNCE_BYTES : left;
+static uint64_t piece(const struct lf_mem *memory, uint64_t left) {
+    return memory && left > BOUNCE_BYTES ? BOUNCE_BYTES : left;
 }
 
 struct sink {
     lf_bytes_out *out;
     void *ctx;
+    struct lf_mem *aside; // of the pages, for this thread
 };
 
 static enum lf_status write_page(void *ctx, struct lf_page **page, uint64_t row_bytes,
                                  struct lf_error *err) {
     const struct sink *sink = ctx;
-    const struct lf_page *p = *page;
+    const uint8_t *rows = (*page)->rows;
     uint8_t bounce[BOUNCE_BYTES];
     for (uint64_t at = 0, n, bytes = LF_PAGE_ROWS * row_bytes; at < bytes; at += n) {
-        n = piece(p, bytes - at);
-        LF_TRY(sink->out(sink->ctx, lf_mem_read(p->memory, p->rows + at, n, bounce), n, err));
+        n = piece(sink->aside, bytes - at);
+        const void *piece_bytes = lf_mem_read(sink->aside, rows + at, n, bounce);
+        LF_TRY(lf_mem_wait(sink->aside, err));
+        LF_TRY(sink->out(sink->ctx, piece_bytes, n, err));
     }
     return LF_OK;
 }
@@ -61,7 +64,7 @@ static enum lf_status write_page(void *ctx, struct lf_page **page, uint64_t row_
 enum lf_status lf_model_saved_write(struct lf_target *target, const struct lf_saved *saved,
                                     lf_bytes_out *out, void *ctx, struct lf_error *err) {
     const struct lf_v41 *m = model_of(target);
-    struct sink sink = {out, ctx};
+    struct sink sink = {out, ctx, m->aside};
     if (saved->what & LF_SAVE_STATE) {
         LF_TRY(out(ctx, &saved->draft_from, sizeof saved->draft_from, err));
         LF_TRY(each_page(m, (struct lf_saved *)(uintptr_t)saved, write_page, &sink, err));
@@ -75,19 +78,19 @@ enum lf_status lf_model_saved_write(struct lf_target *target, const struct lf_sa
 struct source {
     lf_bytes_in *in;
     void *ctx;
-    struct lf_mem *memory; // of the pages
+    struct lf_mem *aside; // of the pages, for this thread
 };
 
 static enum lf_status read_page(void *ctx, struct lf_page **page, uint64_t row_bytes,
                                 struct lf_error *err) {
     const struct source *source = ctx;
-    struct lf_page *p = *page = lf_page_new(source->memory, row_bytes);
+    struct lf_page *p = *page = lf_page_new(source->aside, row_bytes);
     uint8_t bounce[BOUNCE_BYTES];
     if (!p)
         return lf_fail(err, LF_E_MEM, "out of memory for a page of a saved state");
     for (uint64_t at = 0, n, bytes = LF_PAGE_ROWS * row_bytes; at < bytes; at += n) {
         uint8_t *to = p->memory ? bounce : p->rows + at;
-        n = piece(p, bytes - at);
+        n = piece(p->memory, bytes - at);
         LF_TRY(source->in(source->ctx, to, n, err));
         lf_mem_upload(p->memory, p->rows + at, to, n);
     }
@@ -134,7 +137,7 @@ static enum lf_status fill(const struct lf_v41 *m, struct lf_saved *saved, struc
     }
     if (saved->what & LF_SAVE_LOGITS)
         LF_TRY(in(source->ctx, saved->logits, m->info.vocab * sizeof *saved->logits, err));
-    return LF_OK;
+    return lf_mem_wait(source->aside, err);
 }
 
 enum lf_status lf_model_saved_read(struct lf_target *target, uint64_t at, uint32_t what,
@@ -167,6 +170,7 @@ void lf_model_adopt(struct lf_target *target, struct lf_saved *saved) {
     uint64_t pages = saved->what & LF_SAVE_STATE ? lf_saved_pages(m, saved->at) : 0;
     m->saved_bytes += saved->bytes;
     for (uint64_t i = 0; i < pages; i++) {
+        saved->page[i]->memory = m->shape.memory;
         lf_page_hold(saved->page[i], &m->saved_bytes);
         lf_page_release(saved->page[i]);
     }

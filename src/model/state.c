@@ -112,25 +112,33 @@ enum lf_status lf_state_open(struct lf_state *state, const struct lf_state_shape
     return LF_OK;
 }
 
-void lf_state_put_page(struct lf_state *state, const struct lf_state_shape *shape, int which,
-                       uint32_t source, uint64_t i, struct lf_page *page) {
-    struct lf_page **list = (which ? state->key_page : state->entry_page)[source];
-    uint8_t **seen = (which ? state->key : state->entry)[source].page, *rows = NULL;
-    list[i] = page;
-    if (page)
-        rows = page->rows;
-    lf_mem_upload(shape->memory, seen + i, &rows, sizeof rows);
+struct lf_page **lf_state_pages_of(const struct lf_state *state, int which, uint32_t source) {
+    return (which ? state->key_page : state->entry_page)[source];
+}
+
+void lf_state_show_pages(struct lf_state *state, const struct lf_state_shape *shape, int which,
+                         uint32_t source, uint64_t first, uint64_t end) {
+    enum { PART = 256 };
+    struct lf_page *const *list = lf_state_pages_of(state, which, source);
+    uint8_t **seen = (which ? state->key : state->entry)[source].page, *rows[PART];
+    for (uint64_t i = first; i < end; i++) {
+        uint64_t place = (i - first) % PART;
+        rows[place] = list[i] ? list[i]->rows : NULL;
+        if (place + 1 == PART || i + 1 == end)
+            lf_mem_upload(shape->memory, seen + (i - place), rows, (place + 1) * sizeof *rows);
+    }
 }
 
 // Lets all pages go; a list has no holes.
 static void pages_release(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s) {
-    for (int which = 0; which < 2; which++) {
-        struct lf_page ***lists = which ? state->key_page : state->entry_page;
-        struct lf_page **list = lists ? lists[s] : NULL;
-        for (uint32_t i = 0; list && i < shape->pages_max && list[i]; i++) {
-            lf_page_release(list[i]);
-            lf_state_put_page(state, shape, which, s, i, NULL);
+    for (int which = 0; which < 2 && state->entry_page && state->key_page; which++) {
+        struct lf_page **list = lf_state_pages_of(state, which, s);
+        uint32_t n = 0;
+        for (; list && n < shape->pages_max && list[n]; n++) {
+            lf_page_release(list[n]);
+            list[n] = NULL;
         }
+        lf_state_show_pages(state, shape, which, s, 0, n);
     }
 }
 
@@ -165,20 +173,20 @@ void lf_state_close(struct lf_state *state, const struct lf_state_shape *shape) 
     *state = (struct lf_state){0};
 }
 
-// Both page lists of one source up to pages pages; false when memory ran out.
-static bool source_grow(struct lf_state *state, const struct lf_state_shape *shape, uint32_t s,
-                        uint64_t pages) {
-    for (uint64_t i = 0; i < pages; i++)
-        for (int which = 0; which < 2; which++) {
-            uint32_t row_bytes = which ? shape->key_bytes : shape->entry_bytes;
-            if ((which ? state->key_page : state->entry_page)[s][i])
-                continue;
-            struct lf_page *page = lf_page_new(shape->memory, row_bytes);
-            if (!page)
-                return false;
-            lf_state_put_page(state, shape, which, s, i, page);
-        }
-    return true;
+// One page list up to pages pages; false when memory ran out.
+static bool list_grow(struct lf_state *state, const struct lf_state_shape *shape, int which,
+                      uint32_t s, uint64_t pages) {
+    struct lf_page **list = lf_state_pages_of(state, which, s);
+    uint64_t first = 0, i;
+    while (first < pages && list[first])
+        first++;
+    for (i = first; i < pages; i++) {
+        list[i] = lf_page_new(shape->memory, which ? shape->key_bytes : shape->entry_bytes);
+        if (!list[i])
+            break;
+    }
+    lf_state_show_pages(state, shape, which, s, first, i);
+    return i >= pages;
 }
 
 enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape *shape,
@@ -191,7 +199,8 @@ enum lf_status lf_state_grow(struct lf_state *state, const struct lf_state_shape
         return LF_OK;
     for (uint32_t s = 0; s < t->n_kv_sources; s++) {
         uint64_t entries = positions / source_ratio(t, s);
-        if (!source_grow(state, shape, s, (entries + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS))
+        uint64_t pages = (entries + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS;
+        if (!list_grow(state, shape, 0, s, pages) || !list_grow(state, shape, 1, s, pages))
             return lf_fail(err, LF_E_MEM, "out of memory for %llu positions of a slot",
                            (unsigned long long)positions);
     }

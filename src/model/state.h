@@ -14,6 +14,7 @@ enum { LF_WINDOW_MAX = 16 };
 struct lf_state_shape {
     const struct lf_topology *t;
     struct lf_mem *memory; // where states lie; NULL: the host's
+    bool apart;            // kernels' memory is not the host's
     uint64_t context;
     uint32_t ring_rows;   // a power of two, at least window + LF_WINDOW_MAX - 1 (L-15)
     uint32_t open_rows;   // ring of raw compressor rows, a power of two, at least LF_WINDOW_MAX + 2
@@ -64,9 +65,11 @@ uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t position
 // Pages of all sources for positions; KV bytes of one position when pages are full.
 uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions);
 uint64_t lf_state_position_bytes(const struct lf_state_shape *shape);
-// Puts page at place i of entry or key (which: 0, 1) of a source, for host and kernels; NULL: none.
-void lf_state_put_page(struct lf_state *state, const struct lf_state_shape *shape, int which,
-                       uint32_t source, uint64_t i, struct lf_page *page);
+// The host's list of a source's entries or keys (which: 0, 1).
+struct lf_page **lf_state_pages_of(const struct lf_state *state, int which, uint32_t source);
+// Kernels see what stands at places first .. end-1 of that list.
+void lf_state_show_pages(struct lf_state *state, const struct lf_state_shape *shape, int which,
+                         uint32_t source, uint64_t first, uint64_t end);
 // Length 0, and every page goes back (M-8).
 void lf_state_reset(struct lf_state *state, const struct lf_state_shape *shape);
 // SHA-256 over what rows from length on can read, in a fixed order (engine.md 9.3).

@@ -99,6 +99,45 @@ static void put_visible(struct lf_v41 *m, uint32_t ratio) {
     w->seen.visible[ratio - 1] = table.seen;
 }
 
+// The rows that a call names come along, one for each number: of some, the disk is waited for.
+struct gather {
+    const struct lf_engram_table *from;
+    const uint64_t *number;
+    size_t columns;
+    uint8_t *value, *scale;
+};
+
+static void gather_row(void *ctx, uint32_t row, uint32_t worker) {
+    const struct gather *g = ctx;
+    size_t dim = g->from->dim, groups = dim / 32;
+    (void)worker;
+    for (size_t i = row * g->columns; i < (row + 1) * g->columns; i++) {
+        memcpy(g->value + i * dim, g->from->value + g->number[i] * dim, dim);
+        memcpy(g->scale + i * groups, g->from->scale + g->number[i] * groups, groups);
+    }
+}
+
+static void put_engram_rows(struct lf_v41 *m, uint32_t table, struct lf_table number,
+                            size_t columns) {
+    struct lf_seen *seen = &m->work.seen;
+    const struct lf_engram_table *from =
+        &m->weights.layer[m->t->engram_layers[table]].engram->rows;
+    seen->number[table] = number.seen;
+    seen->value[table] = from->value;
+    seen->scale[table] = from->scale;
+    if (!m->shape.apart)
+        return;
+    size_t n = m->work.rows * columns;
+    struct lf_table value = take(m, n, from->dim), scale = take(m, n, from->dim / 32);
+    struct gather gather = {.from = from, .number = number.host, .columns = columns,
+                            .value = value.host, .scale = scale.host};
+    lf_pool_run(m->device.pool, m->work.rows, gather_row, &gather);
+    for (size_t i = 0; i < n; i++)
+        ((uint64_t *)number.host)[i] = i;
+    seen->value[table] = value.seen;
+    seen->scale[table] = scale.seen;
+}
+
 // The rows of an Engram table, from the token history at each position (model.md 6.3, L-16).
 static void put_numbers(struct lf_v41 *m, uint32_t table) {
     struct lf_work *w = &m->work;
@@ -116,7 +155,7 @@ static void put_numbers(struct lf_v41 *m, uint32_t table) {
         lf_engram_rows(&m->engram_layout, table, classes, pad,
                        (uint64_t *)number.host + r * columns);
     }
-    w->seen.number[table] = number.seen;
+    put_engram_rows(m, table, number, columns);
 }
 
 // The places that layers at and above S drop to (model.md 12.3), in their order.

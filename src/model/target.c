@@ -127,19 +127,31 @@ static enum lf_status prefill(struct lf_target *target, const struct lf_chunk *c
     lf_batch_end(m);
     lf_forward(m);
     keep_last_logits(m);
+    LF_TRY(lf_mem_wait(m->shape.memory, err));
     for (uint32_t i = 0; i < n; i++)
         commit_prefill(m, &chunk[i]);
     return LF_OK;
+}
+
+// The masks of a window's rows as kernels see them.
+static const uint32_t *masks(struct lf_v41 *m, const struct lf_window *w, size_t words) {
+    if (!w->mask || !m->shape.apart)
+        return w->mask;
+    struct lf_table table = lf_tables_take(&m->work.tables, words * sizeof *w->mask);
+    memcpy(table.host, w->mask, words * sizeof *w->mask);
+    lf_tables_send(&m->work.tables);
+    return table.seen;
 }
 
 // The rows of a window from logits and on; what kernels draw goes to work.drawn from there on.
 static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
                    const float *logits, uint64_t position, uint32_t *drawn) {
     size_t mask_words = (m->info.vocab + 31) / 32;
+    const uint32_t *mask = masks(m, w, rows * mask_words);
     struct lf_sample_row row[LF_WINDOW_MAX];
     for (uint32_t i = 0; i < rows; i++)
         row[i] = (struct lf_sample_row){.rule = w->rule, .position = position + i,
-                                        .mask = w->mask ? w->mask + i * mask_words : NULL};
+                                        .mask = mask ? mask + i * mask_words : NULL};
     m->k.sample(&m->device, &(struct lf_sample_args){.rows = rows, .vocab = m->info.vocab,
                                                      .logits = logits,
                                                      .logits_stride = m->info.vocab, .row = row,
@@ -212,10 +224,11 @@ static enum lf_status verify(struct lf_target *target, const struct lf_window *w
     for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows)
         draw_window(m, &w[i], w[i].rows, m->work.logits + (size_t)at * m->info.vocab,
                     w[i].pos0 + 1, at);
-    for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows) {
+    for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows)
         read_window(m, &w[i], w[i].rows, at, drawn + at);
+    LF_TRY(lf_mem_wait(m->shape.memory, err));
+    for (uint32_t i = 0; i < n; i++)
         m->state[w[i].slot].pending_rows = w[i].rows;
-    }
     return LF_OK;
 }
 
@@ -258,9 +271,10 @@ static enum lf_status draw_last(struct lf_target *target, const struct lf_window
         return lf_fail(err, LF_E_PLAN, "slot %u: no logits were asked for at position %llu",
                        w->slot, (unsigned long long)w->pos0);
     LF_TRY(check_top(w, err));
+    lf_tables_begin(&m->work.tables);
     draw_window(m, w, 1, s->last, w->pos0, 0);
     read_window(m, w, 1, 0, drawn);
-    return LF_OK;
+    return lf_mem_wait(m->shape.memory, err);
 }
 
 static enum lf_status grow(struct lf_target *target, uint32_t slot, uint64_t positions,
@@ -279,7 +293,8 @@ static enum lf_status reset(struct lf_target *target, uint32_t slot, struct lf_e
     LF_TRY(check_slot(m, slot, err));
     lf_state_reset(&m->state[slot], &m->shape);
     lf_model_tell_pages(m, slot);
-    return LF_OK;
+    // A device that is lost shows here at the latest (F-3).
+    return lf_mem_wait(m->shape.memory, err);
 }
 
 static uint64_t grow_bytes(struct lf_target *target, uint64_t positions) {
@@ -312,7 +327,7 @@ static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t ou
         return lf_fail(err, LF_E_PLAN, "slot %u: its state is not complete here", slot);
     lf_draft_fill(m, &slot, 1);
     lf_state_digest(&m->state[slot], &m->shape, out);
-    return LF_OK;
+    return lf_mem_wait(m->shape.memory, err);
 }
 
 const struct lf_target_ops lf_model_target_ops = {
@@ -349,14 +364,16 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
     keep_last_logits(m);
     lf_mem_download(m->device.memory, out, m->work.logits,
                     sizeof *out * chunk->rows * m->info.vocab);
+    LF_TRY(lf_mem_wait(m->shape.memory, err));
     m->state[chunk->slot].length += chunk->rows;
     m->state[chunk->slot].logits_ready = true;
     lf_model_tell_pages(m, chunk->slot);
     return LF_OK;
 }
 
-void lf_model_logprobs(struct lf_target *target, const float *logits, uint32_t rows,
-                       const uint32_t *id, struct lf_logprob_row *out) {
+enum lf_status lf_model_logprobs(struct lf_target *target, const float *logits, uint32_t rows,
+                                 const uint32_t *id, struct lf_logprob_row *out,
+                                 struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
     struct lf_mem *memory = m->device.memory;
     uint32_t most = m->work.logits_rows_max, vocab = m->info.vocab;
@@ -370,4 +387,5 @@ void lf_model_logprobs(struct lf_target *target, const float *logits, uint32_t r
                           m->work.logprob);
         lf_mem_download(memory, out + at, m->work.logprob, n * sizeof *out);
     }
+    return lf_mem_wait(memory, err);
 }

@@ -32,6 +32,9 @@ struct lf_v41 {
     uint8_t **lane_ring;          // [rings, open rows, taps][slots]
     float *logits_here;           // [vocab] for lf_model_logits where kernels' memory is apart
     struct lf_work work;
+    struct lf_mem *aside;  // shape.memory for the thread that moves saved states to files and back
+    void *weights_there;   // the weights where kernels' memory is apart; NULL: the checkpoint's
+    uint64_t weights_there_bytes;
     uint64_t weights_taken, work_taken; // bytes
     _Atomic uint64_t kv_pages, kv_pages_used; // of all slots
     struct lf_target_info info;

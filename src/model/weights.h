@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include "base/arena.h"
 #include "base/error.h"
+#include "device/memory.h"
+#include "device/pool.h"
 #include "format/checkpoint.h"
 
 // A gated map pair and its way back: w1 and w3 [expert_dim][hidden], w2 [hidden][expert_dim].
@@ -77,3 +79,15 @@ LF_CHECKED enum lf_status lf_weights_fetch(struct lf_weights *out, struct lf_are
 LF_CHECKED enum lf_status lf_weights_fetch_draft(struct lf_weights *out, struct lf_arena *arena,
                                                  struct lf_checkpoint *checkpoint,
                                                  struct lf_error *err);
+
+// Brings the tensors that kernels read to memory, where they lie in one block.
+struct lf_weights_move {
+    struct lf_mem *memory;
+    struct lf_pool *pool; // reads the files
+    struct lf_checkpoint *checkpoint;
+    void *block;    // set: what the weights then point into, the caller's to free
+    uint64_t bytes; // set: of it
+};
+// Engram rows stay where they are. Afterwards the checkpoint's tensors are not to be read.
+LF_CHECKED enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *weights,
+                                          struct lf_error *err);

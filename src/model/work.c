@@ -44,19 +44,27 @@ static void *take_host(struct taker *taker, size_t count, size_t bytes_each) {
 #define TAKE_HOST(field, count) ((field) = take_host(taker, (count), sizeof *(field)))
 
 // The most that the tables of a call take (batch.c, taps.c, draft.c put them there).
-static size_t tables_bytes(const struct lf_topology *t, size_t n, uint32_t slots) {
+static size_t tables_bytes(const struct lf_state_shape *shape, size_t n, uint32_t slots,
+                           uint32_t logits_rows) {
+    const struct lf_topology *t = shape->t;
     size_t columns = (size_t)(t->engram_ngram - 1) * t->engram_heads, sources = t->n_kv_sources;
     uint32_t last = sources ? t->kv_sources[sources - 1] : 0;
     size_t drops = t->layers + 1 - last, pointer = sizeof(void *), word = sizeof(uint32_t);
     size_t row = 2 * sizeof(struct lf_row) + 4 * t->rope_dim * word + pointer + 4 * word;
     row += sources * 4 * pointer + t->n_engram * columns * sizeof(uint64_t) + drops * word;
-    size_t tables = 32 + 4 * sources + t->n_engram + drops;
-    return n * row + slots * sizeof(struct lf_span) + tables * LF_ARENA_ALIGN;
+    size_t tables = 32 + 4 * sources + 3 * t->n_engram + drops, masks = 0;
+    // Where memory is apart the Engram rows of a call come along, as on disk, and its masks.
+    if (shape->apart) {
+        row += t->n_engram * columns * (t->engram_dim + t->engram_dim / 32);
+        masks = logits_rows * (LF_ARENA_ALIGN + (t->vocab + 31) / 32 * word);
+    }
+    return n * row + masks + slots * sizeof(struct lf_span) + tables * LF_ARENA_ALIGN;
 }
 
-static void take_tables(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
+static void take_tables(struct lf_work *w, struct taker *taker, const struct lf_state_shape *shape,
                         size_t n, uint32_t slots) {
-    size_t bytes = lf_arena_rounded(tables_bytes(t, n, slots));
+    const struct lf_topology *t = shape->t;
+    size_t bytes = lf_arena_rounded(tables_bytes(shape, n, slots, w->logits_rows_max));
     taker->part = LF_WORK_ROTARY;
     if (taker->arena)
         taker->failed = !lf_tables_open(&w->tables, taker->memory, bytes) || taker->failed;
@@ -185,7 +193,7 @@ static void take_all(struct lf_work *w, struct taker *taker, const struct lf_sta
     take_compressed(w, taker, t, rows_max);
     take_experts(w, taker, t, rows_max);
     take_rest(w, taker, t, rows_max);
-    take_tables(w, taker, t, rows_max, slots);
+    take_tables(w, taker, shape, rows_max, slots);
     if (drafts)
         take_drafter(w, taker, shape);
 }

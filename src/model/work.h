@@ -32,6 +32,7 @@ struct lf_seen {
     uint8_t **key_dst;            // [rows] where window keys of the call are packed
     uint32_t *visible[2];         // [rows] entries that a row sees, by ratio - 1
     uint64_t *number[LF_LIST_MAX]; // [rows][columns] of each Engram table
+    const uint8_t *value[LF_LIST_MAX], *scale[LF_LIST_MAX]; // what the numbers count rows of
     const uint32_t *wanted;       // places of the last live rows whose logits are wanted
     uint8_t *const *entry_dst[LF_LIST_MAX], *const *index_dst[LF_LIST_MAX]; // by source [n]
     const float *const *pair[LF_LIST_MAX][2]; // by source of ratio 2: the entries' raw rows

@@ -93,7 +93,7 @@ static struct lf_sampling rule_of(struct check *c) {
 static void sample_problem(struct check *c, const struct sizes *s, uint32_t rows, int turn) {
     enum { ROWS_MAX = 512 };
     static struct lf_sampling rule[ROWS_MAX];
-    static struct lf_sample_row row[ROWS_MAX], row_at[ROWS_MAX];
+    static struct lf_sample_row row[ROWS_MAX], mirror[ROWS_MAX];
     LF_ASSERT(rows <= ROWS_MAX);
     size_t words = (s->vocab + 31) / 32;
     check_start(c, "%s: %u rows, turn %d", s->name, rows, turn);
@@ -105,14 +105,14 @@ static void sample_problem(struct check *c, const struct sizes *s, uint32_t rows
         rule[r] = rule_of(c);
         row[r] = (struct lf_sample_row){&rule[r], (uint64_t)check_random(c, 1 << 20) << 20,
                                         check_random(c, 3) ? NULL : mask};
-        row_at[r] = row[r];
-        MIRROR(c, row_at[r], mask);
+        mirror[r] = row[r];
+        mirror[r].mask = check_mirror(c, row[r].mask);
     }
     a.row = row;
     a.drawn = check_new(c, "drawn", sizeof *a.drawn * rows);
     a.kept = turn % 2 ? NULL : check_new(c, "kept", sizeof *a.kept * rows);
     struct lf_sample_args d = a;
-    d.row = row_at;
+    d.row = mirror;
     MIRROR(c, d, logits), MIRROR(c, d, drawn), MIRROR(c, d, kept);
     CHECK_KERNEL(c, sample, &a, &d);
 }

@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "device/cuda.h"
+#include "device/cuda_memory.h"
 #include "host/host_cuda.h"
 #include "kernel/cuda_table.h"
 
 enum { DIM = 64, ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1 };
 
-static const struct host_cuda healthy = {1, 9, 0, (size_t)8 << 30, (size_t)8 << 30, 0, false, 0};
+static const struct host_cuda healthy = {.devices = 1, .major = 9, .minor = 0,
+                                         .free_bytes = (size_t)8 << 30,
+                                         .memory_bytes = (size_t)8 << 30};
 
 static int reset(void **state) {
     (void)state;
@@ -156,6 +158,97 @@ static void do_tables_survive_the_ring_that_they_fill(void **state) {
     lf_cuda_close(cuda);
 }
 
+// More than the stage holds and no multiple of a piece, so that pieces and drains take part.
+static void do_bytes_come_back_as_they_went(void **state) {
+    enum { BYTES = (9 << 20) + 1234 };
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    struct lf_cuda_memory memory;
+    uint8_t *sent = malloc(BYTES), *back = calloc(1, BYTES);
+    (void)state;
+    assert_true(sent && back);
+    for (int i = 0; i < BYTES; i++)
+        sent[i] = (uint8_t)(i * 7 + i / 251);
+    lf_cuda_memory_init(&memory, cuda);
+    uint8_t *there = lf_mem_alloc(&memory.mem, BYTES), *copy = lf_mem_alloc(&memory.mem, BYTES);
+    lf_mem_download(&memory.mem, back, there, BYTES);
+    for (int i = 0; i < BYTES; i += 4096)
+        assert_int_equal(back[i], 0);
+    lf_mem_upload(&memory.mem, there, sent, BYTES);
+    lf_mem_copy(&memory.mem, copy, there, BYTES);
+    lf_mem_download(&memory.mem, back, copy, BYTES);
+    assert_memory_equal(sent, back, BYTES);
+    assert_int_equal(lf_mem_wait(&memory.mem, &err), LF_OK);
+    lf_mem_free(&memory.mem, there);
+    lf_mem_free(&memory.mem, copy);
+    lf_cuda_close(cuda);
+    free(sent);
+    free(back);
+}
+
+static void are_held_bytes_counted_and_their_peak_kept(void **state) {
+    struct lf_cuda *cuda = open_device();
+    struct lf_cuda_memory memory;
+    uint64_t most, before = lf_cuda_held_bytes(cuda, &most);
+    (void)state;
+    lf_cuda_memory_init(&memory, cuda);
+    void *there = lf_mem_alloc(&memory.mem, 1 << 20);
+    uint64_t held = lf_cuda_held_bytes(cuda, &most);
+    assert_true(held >= before + (1 << 20));
+    lf_mem_free(&memory.mem, there);
+    assert_true(lf_cuda_held_bytes(cuda, &most) < held);
+    assert_true(most >= held);
+    lf_cuda_close(cuda);
+}
+
+// Its owner says what there was no memory for; nothing is left that a later wait would report.
+static void does_memory_that_is_not_there_leave_no_failure(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    struct lf_cuda_memory memory;
+    (void)state;
+    lf_cuda_memory_init(&memory, cuda);
+    host_cuda.fail_alloc = 1;
+    assert_null(lf_mem_alloc(&memory.mem, 64));
+    assert_int_equal(lf_mem_wait(&memory.mem, &err), LF_OK);
+    lf_cuda_close(cuda);
+}
+
+static void does_a_read_after_a_failure_give_zeros(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    struct lf_cuda_memory memory;
+    uint32_t number = 5;
+    (void)state;
+    lf_cuda_memory_init(&memory, cuda);
+    uint32_t *there = lf_mem_alloc(&memory.mem, sizeof *there);
+    lf_mem_upload(&memory.mem, there, &number, sizeof number);
+    host_cuda.sticky = ILLEGAL_ADDRESS;
+    lf_mem_download(&memory.mem, &number, there, sizeof number);
+    assert_int_equal(number, 0);
+    assert_int_equal(lf_mem_wait(&memory.mem, &err), LF_E_DEVICE);
+    assert_true(lf_cuda_is_lost(cuda));
+    host_cuda.sticky = 0;
+    lf_mem_free(&memory.mem, there);
+    lf_cuda_close(cuda);
+}
+
+// engine.md F-4: also where the host waits for bytes.
+static void does_a_wait_end_at_its_deadline(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    uint32_t number = 5;
+    void *there;
+    (void)state;
+    assert_int_equal(lf_cuda_alloc(cuda, &there, sizeof number, "a number", &err), LF_OK);
+    lf_cuda_set_wait(cuda, 0.05);
+    host_cuda.busy = true;
+    assert_int_equal(lf_cuda_download(cuda, &number, there, sizeof number, &err), LF_E_DEVICE);
+    assert_string_equal(err.text, "CUDA: launches and copies did not end within 0.05 s");
+    assert_true(lf_cuda_is_lost(cuda));
+    lf_cuda_close(cuda);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(does_a_machine_without_a_device_say_so, reset),
@@ -167,6 +260,11 @@ int main(void) {
         cmocka_unit_test_setup(is_a_device_lost_once_its_error_stays, reset),
         cmocka_unit_test_setup(is_a_table_past_its_bound_refused, reset),
         cmocka_unit_test_setup(do_tables_survive_the_ring_that_they_fill, reset),
+        cmocka_unit_test_setup(do_bytes_come_back_as_they_went, reset),
+        cmocka_unit_test_setup(are_held_bytes_counted_and_their_peak_kept, reset),
+        cmocka_unit_test_setup(does_memory_that_is_not_there_leave_no_failure, reset),
+        cmocka_unit_test_setup(does_a_read_after_a_failure_give_zeros, reset),
+        cmocka_unit_test_setup(does_a_wait_end_at_its_deadline, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

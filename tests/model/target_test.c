@@ -379,8 +379,10 @@ static void a_keep_ends_the_last_draw(void **state) {
 }
 
 static float value_of(uint32_t slot, uint32_t row, uint32_t id) {
+    struct lf_error err = LF_ERROR_INIT;
     struct lf_logprob_row out;
-    lf_model_logprobs(target, lf_model_logits(target, slot, row), 1, &id, &out);
+    assert_int_equal(lf_model_logprobs(target, lf_model_logits(target, slot, row), 1, &id, &out,
+                                       &err), LF_OK);
     return out.drawn;
 }
 

@@ -13,7 +13,7 @@
     "infinities (a temperature too small for float64) counts as 0."
 
 struct lf_sample_row {
-    const struct lf_sampling *rule; // of the host, whatever the device
+    const struct lf_sampling *rule;
     uint64_t position;    // of the token being drawn
     const uint32_t *mask; // allowed ids, bit id%32 of word id/32; NULL: all
 };
@@ -25,7 +25,7 @@ struct lf_sample_args {
     uint32_t rows, vocab;
     const float *logits; // [rows][logits_stride]
     size_t logits_stride;
-    const struct lf_sample_row *row; // [rows] of the host, whatever the device
+    const struct lf_sample_row *row; // [rows]
     uint32_t *drawn;                 // [rows]
     uint32_t *kept;                  // [rows] candidates left for the race, 0 when greedy; or NULL
 };

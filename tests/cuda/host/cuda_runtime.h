@@ -9,7 +9,6 @@
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
-#define __grid_constant__
 
 struct dim3 {
     unsigned x, y, z;
@@ -34,10 +33,24 @@ enum cudaError_t {
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaMemPoolAttr {
+    cudaMemPoolAttrReleaseThreshold,
+    cudaMemPoolAttrUsedMemCurrent,
+    cudaMemPoolAttrUsedMemHigh,
+};
 enum { cudaStreamNonBlocking = 1 };
 typedef struct host_stream *cudaStream_t;
 typedef struct host_event *cudaEvent_t;
+typedef struct host_pool *cudaMemPool_t;
+enum cudaMemoryType {
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2,
+    cudaMemoryTypeManaged = 3,
+};
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+};
 struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount;
@@ -66,6 +79,12 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 cudaError_t cudaMalloc(void **out, size_t bytes);
 cudaError_t cudaMallocManaged(void **out, size_t bytes);
 cudaError_t cudaFree(void *memory);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int index);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr what, void *value);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr what, void *value);
+cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *memory);
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 cudaError_t cudaMallocHost(void **out, size_t bytes);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,

@@ -9,7 +9,7 @@
 
 enum { THREADS_MAX = 1024, STACK_BYTES = 128 << 10, WARP = 32 };
 
-struct host_cuda host_cuda = {1, 9, 0, (size_t)8 << 30, (size_t)8 << 30, 0, false, 0};
+struct host_cuda host_cuda = {1, 9, 0, (size_t)8 << 30, (size_t)8 << 30, 0, false, 0, 0, false};
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 struct barrier {
@@ -240,7 +240,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t) {
-    return state();
+    return host_cuda.busy && !host_cuda.sticky ? cudaErrorNotReady : state();
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
@@ -272,27 +272,86 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     return state();
 }
 
-cudaError_t cudaMalloc(void **out, size_t bytes) {
-    if (bytes > host_cuda.free_bytes)
+static bool alloc_fails(size_t bytes) {
+    return bytes > host_cuda.free_bytes || (host_cuda.fail_alloc && !--host_cuda.fail_alloc);
+}
+
+// What stands in front of every piece of memory.
+struct head {
+    size_t bytes;
+    cudaMemoryType type;
+};
+enum { HEAD_BYTES = 256 };
+static uint64_t pool_used, pool_high;
+
+static struct head *head_of(const void *memory) {
+    return (struct head *)((char *)memory - HEAD_BYTES);
+}
+
+// Memory of the device holds what was there before, never zeros.
+static cudaError_t take(void **out, size_t bytes, cudaMemoryType type) {
+    size_t whole = HEAD_BYTES + (bytes + 255) / 256 * 256;
+    struct head *head = alloc_fails(bytes) ? NULL : (struct head *)aligned_alloc(256, whole);
+    *out = NULL;
+    if (!head)
         return cudaErrorMemoryAllocation;
-    *out = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *out ? state() : cudaErrorMemoryAllocation;
-}
-
-cudaError_t cudaMallocManaged(void **out, size_t bytes) {
-    return cudaMalloc(out, bytes);
-}
-
-cudaError_t cudaFree(void *memory) {
-    free(memory);
+    memset(head, 0xA5, whole);
+    *head = {bytes, type};
+    *out = (char *)head + HEAD_BYTES;
     return state();
 }
 
+cudaError_t cudaMalloc(void **out, size_t bytes) {
+    return take(out, bytes, cudaMemoryTypeDevice);
+}
+
+cudaError_t cudaMallocManaged(void **out, size_t bytes) {
+    return take(out, bytes, cudaMemoryTypeManaged);
+}
+
 cudaError_t cudaMallocHost(void **out, size_t bytes) {
-    return cudaMalloc(out, bytes);
+    return take(out, bytes, cudaMemoryTypeHost);
+}
+
+cudaError_t cudaFree(void *memory) {
+    if (memory)
+        free(head_of(memory));
+    return state();
 }
 
 cudaError_t cudaFreeHost(void *memory) {
+    return cudaFree(memory);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *memory) {
+    out->type = head_of(memory)->type;
+    return state();
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int) {
+    *pool = (cudaMemPool_t)&pool_used;
+    return state();
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) {
+    return state();
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr what, void *value) {
+    *(uint64_t *)value = what == cudaMemPoolAttrUsedMemHigh ? pool_high : pool_used;
+    return state();
+}
+
+cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) {
+    cudaError_t status = cudaMalloc(out, bytes);
+    if (*out)
+        pool_used += bytes;
+    pool_high = pool_used > pool_high ? pool_used : pool_high;
+    return status;
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t) {
+    pool_used -= head_of(memory)->bytes;
     return cudaFree(memory);
 }
 

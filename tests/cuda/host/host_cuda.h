@@ -13,6 +13,8 @@ struct host_cuda {
     int fail_launch;  // error of the next launch, or 0
     bool fail_sticks; // later calls give it as well
     int sticky;       // the error that stays, or 0
+    int fail_alloc;   // the allocation from now that finds no memory, 1: the next; or 0
+    bool busy;        // the stream never ends
 };
 extern struct host_cuda host_cuda;
 

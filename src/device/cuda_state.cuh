@@ -1,0 +1,27 @@
+// The parts of a device, for cuda.cu and cuda_moves.cu alone.
+#pragma once
+#include "device/cuda_stream.cuh"
+
+// Pinned memory that copies from and to the host go through, in pieces.
+enum { LF_CUDA_STAGE_BYTES = 8 << 20, LF_CUDA_PIECE_BYTES = 1 << 20 };
+
+struct lf_cuda {
+    struct lf_cuda_info info;
+    int index;
+    double wait_s; // engine.md F-4
+    cudaStream_t stream;
+    cudaEvent_t mark[2];
+    cudaMemPool_t pool;
+    uint8_t *ring_host, *ring_device; // tables of launches: pinned, and where they are sent
+    size_t used, sent;                // bytes of the ring
+    uint8_t *stage;
+    size_t staged; // bytes of the stage that copies under way may still read
+    uint64_t held, held_most; // bytes of the pool, read by any thread
+    struct lf_error failure;
+    bool lost;
+};
+
+// Makes the device the calling thread's; false after a failure: then nothing is to be queued.
+bool lf_cuda_ready(struct lf_cuda *cuda);
+// Waits for all that was queued, at most the deadline; false after a failure, which stays.
+bool lf_cuda_drain(struct lf_cuda *cuda);

@@ -1,0 +1,219 @@
+// Weights where kernels' memory is apart: one block, filled in the order of the files.
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "model/weights.h"
+
+// Tensors start on lines of the device; a slice is touched by one thread and sent as a whole.
+enum { LINE = 128, SLICE_BYTES = 4 << 20, SLICES = 32, TOUCH_BYTES = 4096 };
+
+#define GB 1000000000
+
+// A pointer to a tensor: where it is kept, where it points, how much is there.
+struct piece {
+    void *place;
+    const uint8_t *from;
+    uint64_t bytes;
+};
+
+// All of them; piece NULL: counts.
+struct pieces {
+    const struct lf_topology *t;
+    struct piece *piece;
+    uint64_t n;
+};
+
+// Pointers of any type are kept alike, so they are read and written as bytes.
+static void add(struct pieces *p, void *place, uint64_t bytes) {
+    const uint8_t *from;
+    memcpy(&from, place, sizeof from);
+    if (!from || !bytes)
+        return;
+    if (p->piece)
+        p->piece[p->n] = (struct piece){place, from, bytes};
+    p->n++;
+}
+
+static void add_bf16(struct pieces *p, const uint16_t **place, uint64_t count) {
+    add(p, place, count * sizeof **place);
+}
+
+static void add_f32(struct pieces *p, const float **place, uint64_t count) {
+    add(p, place, count * sizeof **place);
+}
+
+static void add_matrix(struct pieces *p, struct lf_matrix *m) {
+    add(p, &m->data, m->out * lf_matrix_row_bytes(m));
+    add(p, &m->scale, lf_matrix_scale_bytes(m));
+}
+
+static void add_expert(struct pieces *p, struct lf_expert *e) {
+    add_matrix(p, &e->w1);
+    add_matrix(p, &e->w3);
+    add_matrix(p, &e->w2);
+}
+
+static void add_hc(struct pieces *p, struct lf_hc_weights *hc) {
+    uint64_t s = p->t->streams, n = s * (2 + s);
+    add_f32(p, &hc->fn, n * s * p->t->hidden);
+    add_f32(p, &hc->base, n);
+    add_f32(p, &hc->scale, 3);
+}
+
+static void add_attention(struct pieces *p, struct lf_layer *l) {
+    const struct lf_topology *t = p->t;
+    add_bf16(p, &l->attn_norm, t->hidden);
+    add_matrix(p, &l->wq_a);
+    add_bf16(p, &l->q_norm, t->q_lora);
+    add_matrix(p, &l->wq_b);
+    add_matrix(p, &l->wkv);
+    add_bf16(p, &l->kv_norm, t->head_dim);
+    add_f32(p, &l->attn_sink, t->heads);
+    for (uint32_t g = 0; g < t->o_groups; g++)
+        add_matrix(p, &l->wo_a[g]);
+    add_matrix(p, &l->wo_b);
+    add_matrix(p, &l->comp_wkv);
+    add_matrix(p, &l->comp_wgate);
+    add_bf16(p, &l->comp_norm, t->head_dim);
+    add_matrix(p, &l->index_wk);
+    add_bf16(p, &l->index_k_norm, t->index_dim);
+    add_matrix(p, &l->index_wq_b);
+    add_matrix(p, &l->index_proj);
+}
+
+static void add_layer(struct pieces *p, struct lf_layer *l) {
+    uint64_t gated = (uint64_t)p->t->streams * p->t->hidden;
+    add_attention(p, l);
+    add_hc(p, &l->hc_attn);
+    add_hc(p, &l->hc_ffn);
+    add_bf16(p, &l->ffn_norm, p->t->hidden);
+    add_matrix(p, &l->gate);
+    add_f32(p, &l->gate_bias, l->experts);
+    for (uint32_t e = 0; e < l->experts; e++)
+        add_expert(p, &l->expert[e]);
+    add_expert(p, &l->shared);
+    if (!l->engram)
+        return;
+    // Its rows stay with the host, which knows which of them a call reads (tables.c).
+    add_matrix(p, &l->engram->wkv);
+    add_bf16(p, &l->engram->q_weight, gated);
+    add_bf16(p, &l->engram->k_weight, gated);
+}
+
+static void add_draft(struct pieces *p, struct lf_draft_weights *d) {
+    for (uint32_t b = 0; b < p->t->draft_layers; b++)
+        add_layer(p, &d->block[b]);
+    add_matrix(p, &d->main_proj);
+    add_bf16(p, &d->main_norm, p->t->hidden);
+    add_bf16(p, &d->norm, p->t->hidden);
+    add_matrix(p, &d->markov_embed);
+    add_matrix(p, &d->markov_head);
+    add_matrix(p, &d->confidence);
+}
+
+static void add_all(struct pieces *p, struct lf_weights *w) {
+    p->n = 0;
+    add_matrix(p, &w->embed);
+    add_matrix(p, &w->head);
+    add_bf16(p, &w->norm, p->t->hidden);
+    for (uint32_t l = 0; l < p->t->layers; l++)
+        add_layer(p, &w->layer[l]);
+    if (w->draft)
+        add_draft(p, w->draft);
+}
+
+static int order(const void *a, const void *b) {
+    const struct piece *x = a, *y = b;
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static uint64_t taken(const struct piece *piece) {
+    return (piece->bytes + LINE - 1) / LINE * LINE;
+}
+
+// What goes over together: pages come from the disk by all threads, then one sends them.
+struct batch {
+    struct lf_weights_move *move;
+    const uint8_t *from[SLICES];
+    uint64_t at[SLICES], bytes[SLICES];
+    uint32_t n;
+    uint64_t sent, told;
+    double start;
+};
+
+static void touch(void *ctx, uint32_t i, uint32_t worker) {
+    const struct batch *b = ctx;
+    (void)worker;
+    for (uint64_t at = 0; at < b->bytes[i]; at += TOUCH_BYTES)
+        (void)*(const volatile uint8_t *)(b->from[i] + at);
+}
+
+// A line at each tenth of what takes a while, and at the end.
+static void tell(struct batch *b) {
+    const struct lf_weights_move *m = b->move;
+    double seconds = lf_clock_s() - b->start, sent = (double)b->sent;
+    if (b->sent < m->bytes && (b->sent - b->told < m->bytes / 10 || b->sent - b->told < GB))
+        return;
+    b->told = b->sent;
+    lf_log(LF_LOG_INFO, "weights: %.2f of %.2f GB on the device, %.2f GB/s", sent / GB,
+           (double)m->bytes / GB, seconds > 0 ? sent / GB / seconds : 0);
+}
+
+static void send(struct batch *b) {
+    const struct lf_weights_move *m = b->move;
+    lf_pool_run(m->pool, b->n, touch, b);
+    for (uint32_t i = 0; i < b->n; i++) {
+        lf_mem_upload(m->memory, (uint8_t *)m->block + b->at[i], b->from[i], b->bytes[i]);
+        lf_checkpoint_forget(m->checkpoint, b->from[i], b->bytes[i]);
+    }
+    b->n = 0;
+}
+
+// A tensor that several pointers name goes over once; they stand side by side.
+static void send_all(struct batch *b, const struct pieces *p) {
+    uint64_t end = 0, start = 0;
+    for (uint64_t i = 0; i < p->n; i++) {
+        const struct piece *piece = &p->piece[i];
+        bool again = i && piece->from == piece[-1].from && piece->bytes == piece[-1].bytes;
+        start = again ? start : end;
+        end = start + taken(piece);
+        uint8_t *there = (uint8_t *)b->move->block + start;
+        memcpy(piece->place, &there, sizeof there);
+        for (uint64_t at = 0, n; !again && at < piece->bytes; at += n) {
+            n = piece->bytes - at < SLICE_BYTES ? piece->bytes - at : SLICE_BYTES;
+            b->from[b->n] = piece->from + at;
+            b->at[b->n] = start + at;
+            b->bytes[b->n++] = n;
+            if (b->n == SLICES)
+                send(b);
+        }
+        b->sent = end;
+        tell(b);
+    }
+    send(b);
+}
+
+enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *w,
+                               struct lf_error *err) {
+    struct pieces p = {.t = lf_checkpoint_topology(move->checkpoint)};
+    struct batch batch = {.move = move, .start = lf_clock_s()};
+    add_all(&p, w);
+    p.piece = malloc(p.n * sizeof *p.piece);
+    if (!p.piece)
+        return lf_fail(err, LF_E_MEM, "out of memory for a list of %llu tensors",
+                       (unsigned long long)p.n);
+    add_all(&p, w);
+    qsort(p.piece, p.n, sizeof *p.piece, order);
+    move->bytes = 0;
+    for (uint64_t i = 0; i < p.n; i++)
+        move->bytes += taken(&p.piece[i]);
+    move->block = lf_mem_alloc(move->memory, move->bytes);
+    if (move->block)
+        send_all(&batch, &p);
+    else
+        lf_fail(err, LF_E_MEM, "no memory for weights of %.2f GB on the device",
+                (double)move->bytes / GB);
+    free(p.piece);
+    return move->block ? lf_mem_wait(move->memory, err) : err->status;
+}

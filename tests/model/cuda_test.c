@@ -1,0 +1,155 @@
+// The model on the device that the host plays: what it tells, and what a device's failures become.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "cuda/host/host_cuda.h"
+#include "device/cuda_memory.h"
+#include "golden.h"
+#include "kernel/cuda_table.h"
+#include "model/v41.h"
+
+enum { CONTEXT = 256, ROWS = 3, ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1 };
+
+static struct lf_demo demo;
+static struct lf_target *target;
+static struct lf_cuda *cuda;
+static struct lf_cuda_memory memory;
+
+static void must(enum lf_status status, const struct lf_error *err) {
+    if (status != LF_OK)
+        fail_msg("%s", err->text);
+}
+
+static int open_all(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    lf_demo_open(&demo);
+    must(lf_cuda_open(&cuda, 0, &err), &err);
+    lf_cuda_memory_init(&memory, cuda);
+    struct lf_model_device device = {.cuda = cuda, .kernels = &lf_cuda_kernels,
+                                     .memory = &memory.mem, .aside = &memory.mem,
+                                     .arithmetic = LF_CUDA_ARITHMETIC, .name = "played"};
+    struct lf_model_options options = {.slots = 2, .context = CONTEXT, .chunk_rows = 64,
+                                       .threads = 1, .device = &device};
+    target = lf_demo_target(&demo, &options);
+    return 0;
+}
+
+static int close_all(void **state) {
+    (void)state;
+    target->ops->close(target);
+    lf_cuda_close(cuda);
+    lf_demo_close(&demo);
+    return 0;
+}
+
+static int start_over(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    for (uint32_t slot = 0; slot < 2; slot++)
+        must(target->ops->reset(target, slot, &err), &err);
+    return 0;
+}
+
+static enum lf_status prefill(struct lf_error *err) {
+    static const uint32_t ids[ROWS] = {0, 100, 200};
+    struct lf_bound end = {.at = ROWS, .logits = true};
+    struct lf_chunk chunk = {.rows = ROWS, .tok = ids, .plan = &end, .n_plan = 1};
+    LF_TRY(target->ops->grow(target, 0, CONTEXT, err));
+    return target->ops->prefill(target, &chunk, 1, err);
+}
+
+static enum lf_status verify(uint32_t *drawn, struct lf_error *err) {
+    static const struct lf_sampling rule = {0};
+    static const uint32_t tok[2] = {7, 8};
+    struct lf_window w = {.rows = 2, .pos0 = ROWS, .tok = tok, .rule = &rule};
+    return target->ops->verify(target, &w, 1, drawn, err);
+}
+
+static void are_weights_brought_to_the_device_and_named_for_it(void **state) {
+    const struct lf_v41 *m = (const struct lf_v41 *)target;
+    const uint8_t *block = m->weights_there;
+    struct lf_model_options plain = {.slots = 1, .context = CONTEXT, .chunk_rows = 64,
+                                     .threads = 1};
+    struct lf_target *cpu = lf_demo_target(&demo, &plain);
+    const struct lf_v41 *c = (const struct lf_v41 *)cpu;
+    (void)state;
+    for (uint32_t l = 0; l < m->t->layers; l++) {
+        const struct lf_matrix *there = &m->weights.layer[l].expert[1].w2;
+        const struct lf_matrix *here = &c->weights.layer[l].expert[1].w2;
+        assert_true(there->data >= block && there->scale < block + m->weights_there_bytes);
+        assert_memory_equal(there->data, here->data, here->out * lf_matrix_row_bytes(here));
+        assert_memory_equal(there->scale, here->scale, lf_matrix_scale_bytes(here));
+        assert_memory_equal(m->weights.layer[l].hc_ffn.fn, c->weights.layer[l].hc_ffn.fn, 4096);
+    }
+    assert_string_not_equal(target->fingerprint, cpu->fingerprint);
+    assert_non_null(strstr(target->ops->info(target)->name, " played"));
+    cpu->ops->close(cpu);
+}
+
+// engine.md F-2: the launch fails, the state is as before, and the next one is as if it had not.
+static void does_a_failed_launch_fail_its_call_and_no_other(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    uint32_t first[2], again[2];
+    (void)state;
+    must(prefill(&err), &err);
+    host_cuda.fail_launch = INVALID_VALUE;
+    assert_int_equal(verify(first, &err), LF_E_DEVICE);
+    assert_int_equal(first[0], 0);
+    err = (struct lf_error)LF_ERROR_INIT;
+    must(verify(first, &err), &err);
+    must(target->ops->reset(target, 0, &err), &err);
+    must(prefill(&err), &err);
+    must(verify(again, &err), &err);
+    assert_memory_equal(first, again, sizeof first);
+}
+
+static void does_a_prompt_whose_launch_fails_leave_the_slot_empty(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    host_cuda.fail_launch = INVALID_VALUE;
+    assert_int_equal(prefill(&err), LF_E_DEVICE);
+    assert_string_equal(err.text, "CUDA: embed: an error (cudaError)");
+    assert_int_equal(((struct lf_v41 *)target)->state[0].length, 0);
+}
+
+static void does_storage_that_cannot_be_had_fail_the_growth_alone(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    (void)state;
+    host_cuda.fail_alloc = 2;
+    assert_int_equal(target->ops->grow(target, 1, CONTEXT, &err), LF_E_MEM);
+    assert_string_equal(err.text, "out of memory for 256 positions of a slot");
+    err = (struct lf_error)LF_ERROR_INIT;
+    must(target->ops->grow(target, 1, CONTEXT, &err), &err);
+    must(prefill(&err), &err);
+}
+
+// engine.md F-3: no slot can be reset any more, which is how the engine learns of it.
+static void does_a_lost_device_refuse_to_reset_a_slot(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    uint32_t drawn[2];
+    (void)state;
+    must(prefill(&err), &err);
+    host_cuda.fail_launch = ILLEGAL_ADDRESS;
+    host_cuda.fail_sticks = true;
+    assert_int_equal(verify(drawn, &err), LF_E_DEVICE);
+    err = (struct lf_error)LF_ERROR_INIT;
+    assert_int_equal(target->ops->reset(target, 0, &err), LF_E_DEVICE);
+    assert_string_equal(err.text, "CUDA: embed: an illegal memory access was encountered "
+                                  "(cudaErrorIllegalAddress)");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(are_weights_brought_to_the_device_and_named_for_it),
+        cmocka_unit_test_setup(does_a_failed_launch_fail_its_call_and_no_other, start_over),
+        cmocka_unit_test_setup(does_a_prompt_whose_launch_fails_leave_the_slot_empty, start_over),
+        cmocka_unit_test_setup(does_storage_that_cannot_be_had_fail_the_growth_alone, start_over),
+        // The last: nothing comes after.
+        cmocka_unit_test_setup(does_a_lost_device_refuse_to_reset_a_slot, start_over),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
