@@ -49,15 +49,16 @@ static struct cost attention(const struct lf_attention_args *a) {
             4.0 * a->rows * a->heads * a->head_dim};
 }
 
-// Keys that the rows of a lane share count once: rows of a lane stand together.
+// Keys that rows of a lane share count once: such rows stand together.
 static struct cost index_score(const struct lf_index_score_args *a) {
     struct cost cost = {0};
     double most = 0;
     for (uint32_t r = 0; r < a->rows; r++) {
-        cost.operations += 2.0 * a->visible[r] * a->heads * a->dim;
-        cost.bytes += 4.0 * a->visible[r];
-        most = a->visible[r] > most ? a->visible[r] : most;
-        if (r + 1 == a->rows || a->row[r + 1].lane != a->row[r].lane) {
+        struct lf_items items = lf_items_of(&a->candidates, r, a->visible[r]);
+        cost.operations += 2.0 * items.n * a->heads * a->dim;
+        cost.bytes += 4.0 * items.n;
+        most = items.n > most ? items.n : most;
+        if (items.blocks || r + 1 == a->rows || a->row[r + 1].lane != a->row[r].lane) {
             cost.bytes += most * lf_qf4e_row_bytes(a->dim);
             most = 0;
         }

@@ -76,6 +76,15 @@ void lf_check_fill_hostile_f32(uint32_t kind, float *x, size_t n) {
         memcpy(&x[i], &value[kind % LF_HOSTILE_KINDS][i * 7 % 11 % 2], sizeof *x);
 }
 
+uint32_t lf_check_fill_blocks(uint32_t visible, uint32_t block_size, uint32_t *block,
+                              uint32_t most) {
+    uint64_t all = visible / block_size + (visible % block_size != 0);
+    uint32_t n = all < most ? (uint32_t)all : most;
+    for (uint32_t i = 0; i < most; i++)
+        block[i] = i < n ? (uint32_t)((i + 1) * all / n - 1) : UINT32_MAX;
+    return n;
+}
+
 double lf_check_gamma(double depth) {
     return depth * 0x1p-24 / (1.0 - depth * 0x1p-24);
 }

@@ -30,6 +30,9 @@ void lf_check_fill_bf16(struct lf_check_rng *rng, enum lf_check_style style, flo
 enum { LF_HOSTILE_KINDS = 5 };
 void lf_check_fill_hostile(uint32_t kind, uint16_t *x, size_t n); // bf16
 void lf_check_fill_hostile_f32(uint32_t kind, float *x, size_t n);
+// Ascending blocks anywhere in what is visible, the newest among them; returns how many of most.
+uint32_t lf_check_fill_blocks(uint32_t visible, uint32_t block_size, uint32_t *block,
+                              uint32_t most);
 
 // g(D) = D u / (1 - D u), u = 2^-24 (kernel-contract.md 2).
 double lf_check_gamma(double depth);

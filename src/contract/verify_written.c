@@ -45,9 +45,11 @@ static void hc_mix(struct lf_written *out, const struct lf_hc_mix_args *a) {
 
 static void index_score(struct lf_written *out, const struct lf_index_score_args *a) {
     one(out, a->rows, a->score);
-    for (uint32_t r = 0; r < a->rows; r++)
-        if (a->visible[r] > out->columns[0])
-            out->columns[0] = a->visible[r];
+    for (uint32_t r = 0; r < a->rows; r++) {
+        uint32_t items = lf_items_of(&a->candidates, r, a->visible[r]).n;
+        if (items > out->columns[0])
+            out->columns[0] = items;
+    }
     out->pitch[0] = a->score_stride;
 }
 

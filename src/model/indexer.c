@@ -30,6 +30,13 @@ static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t 
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     const uint32_t *visible = w->seen.visible[layer->ratio - 1] + first;
+    struct lf_candidates candidates = {0};
+    // No other entries can be chosen (model.md 8.7).
+    if (mode_of(t, layer->id) == LF_CANDIDATES_RESTRICT)
+        candidates = (struct lf_candidates){
+            .blocks = w->blocks + (size_t)first * t->candidate_blocks,
+            .n_blocks = w->n_blocks + first, .block_size = t->candidate_block_size,
+            .topk_blocks = t->candidate_blocks};
     m->k.index_score(&m->device, &(struct lf_index_score_args){
                                   .rows = rows, .heads = t->index_heads, .dim = t->index_dim,
                                   .row = w->seen.row + first,
@@ -37,7 +44,8 @@ static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t 
                                   .head_weight = w->iw + (size_t)first * t->index_heads,
                                   .weight_scale = m->index_scale,
                                   .keys = lf_lane_keys(m, layer), .visible = visible,
-                                  .score = w->score, .score_stride = w->score_stride});
+                                  .score = w->score, .score_stride = w->score_stride,
+                                  .candidates = candidates});
 }
 
 static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t first,

@@ -97,34 +97,6 @@ static void make_pages(struct check *c, struct paged *paged, uint32_t rows, uint
     }
 }
 
-static void score_problem(struct check *c, const struct sizes *s, uint32_t rows, int wild) {
-    static struct paged paged;
-    static struct call call;
-    uint32_t dim = s->index_dim, heads = s->index_heads, most = s->entries;
-    check_start(c, "%s: %u rows, wild %d", s->name, rows, wild);
-    make_call(c, &call, rows, 1000);
-    make_pages(c, &paged, most, lf_qf4e_row_bytes(dim), dim / 2, wild ? 0 : 120, wild ? 255 : 130);
-    struct lf_index_score_args a = {.rows = rows, .heads = heads, .dim = dim, .row = call.row,
-                                    .weight_scale = 0.0123f, .keys = paged.host,
-                                    .score_stride = most + 3};
-    a.q = check_new_bf16(c, "q", (size_t)rows * heads * dim, wild ? STYLE_ANY : STYLE_NORMAL);
-    a.head_weight = check_new_bf16(c, "head_weight", (size_t)rows * heads, STYLE_NORMAL);
-    uint32_t *visible = check_new(c, "visible", rows * sizeof *visible);
-    for (uint32_t r = 0; r < rows; r++)
-        visible[r] = r ? check_random(c, most + 1) : most;
-    a.visible = visible;
-    a.score = check_new(c, "score", sizeof(float) * rows * a.score_stride);
-    struct lf_index_score_args d = a;
-    MIRROR(c, d, q), MIRROR(c, d, head_weight), MIRROR(c, d, visible), MIRROR(c, d, score);
-    d.keys = paged.device;
-    CHECK_KERNEL(c, index_score, &a, &d);
-}
-
-void check_index_score(struct check *c, const struct sizes *s) {
-    for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
-        score_problem(c, s, s->rows[i] < 8 ? s->rows[i] : 8, i % 2);
-}
-
 // Ascending blocks of a row, and how many: what PUBLISH leaves for RESTRICT.
 static void make_blocks(struct check *c, const struct sizes *s, uint32_t visible, uint32_t *blocks,
                         uint32_t *n) {
@@ -133,6 +105,44 @@ static void make_blocks(struct check *c, const struct sizes *s, uint32_t visible
     for (uint32_t b = 0; b < all && *n < s->topk_blocks; b++)
         if (all <= s->topk_blocks || check_random(c, all) < s->topk_blocks || b + 1 == all)
             blocks[(*n)++] = b;
+}
+
+static void score_problem(struct check *c, const struct sizes *s, uint32_t rows, int wild,
+                          bool in_blocks) {
+    static struct paged paged;
+    static struct call call;
+    uint32_t dim = s->index_dim, heads = s->index_heads, most = s->entries;
+    check_start(c, "%s: %u rows, wild %d, in blocks %d", s->name, rows, wild, in_blocks);
+    make_call(c, &call, rows, 1000);
+    make_pages(c, &paged, most, lf_qf4e_row_bytes(dim), dim / 2, wild ? 0 : 120, wild ? 255 : 130);
+    struct lf_index_score_args a = {.rows = rows, .heads = heads, .dim = dim, .row = call.row,
+                                    .weight_scale = 0.0123f, .keys = paged.host,
+                                    .score_stride = most + 3};
+    a.q = check_new_bf16(c, "q", (size_t)rows * heads * dim, wild ? STYLE_ANY : STYLE_NORMAL);
+    a.head_weight = check_new_bf16(c, "head_weight", (size_t)rows * heads, STYLE_NORMAL);
+    uint32_t *visible = check_new(c, "visible", rows * sizeof *visible);
+    uint32_t *blocks = check_new(c, "blocks", sizeof *blocks * rows * s->topk_blocks);
+    uint32_t *n_blocks = check_new(c, "n_blocks", sizeof *n_blocks * rows);
+    for (uint32_t r = 0; r < rows; r++) {
+        visible[r] = r ? check_random(c, most + 1) : most;
+        make_blocks(c, s, visible[r], blocks + (size_t)r * s->topk_blocks, &n_blocks[r]);
+    }
+    a.visible = visible;
+    if (in_blocks)
+        a.candidates = (struct lf_candidates){blocks, n_blocks, s->block_size, s->topk_blocks};
+    a.score = check_new(c, "score", sizeof(float) * rows * a.score_stride);
+    struct lf_index_score_args d = a;
+    MIRROR(c, d, q), MIRROR(c, d, head_weight), MIRROR(c, d, visible), MIRROR(c, d, score);
+    if (in_blocks)
+        MIRROR(c, d, candidates.blocks), MIRROR(c, d, candidates.n_blocks);
+    d.keys = paged.device;
+    CHECK_KERNEL(c, index_score, &a, &d);
+}
+
+void check_index_score(struct check *c, const struct sizes *s) {
+    for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
+        for (int in_blocks = 0; in_blocks < 2; in_blocks++)
+            score_problem(c, s, s->rows[i] < 8 ? s->rows[i] : 8, i % 2, in_blocks);
 }
 
 // Style 0: normal numbers; 1: few values, so ties; 2: any bits.

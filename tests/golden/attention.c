@@ -124,9 +124,18 @@ static void tally_scores(struct lf_trial *t, struct sums *sums, uint32_t l, size
     for (size_t h = 0; h < heads; h++) // stored with the scale on, which is a power of two
         lf_tally_step(&sums->weight, lf_bf16_to_f32(w->iw[r * heads + h]) * m->index_scale,
                       lf_bf16_to_f32(weight[p * heads + h]), 0.0);
-    uint32_t visible = w->seen.visible[m->weights.layer[l].ratio - 1][r];
-    lf_tally_f32(&sums->score, w->score + r * w->score_stride,
-                 (const float *)score.data + p * score.shape[1], visible);
+    struct lf_candidates candidates = {l > m->t->candidate_source ? w->blocks : NULL, w->n_blocks,
+                                       m->t->candidate_block_size, m->t->candidate_blocks};
+    struct lf_items items = lf_items_of(&candidates, (uint32_t)r,
+                                        w->seen.visible[m->weights.layer[l].ratio - 1][r]);
+    const float *all = (const float *)score.data + p * score.shape[1];
+    float *want = malloc((items.n + 1) * sizeof *want);
+    if (!want)
+        lf_golden_die("out of memory for %u scores", items.n);
+    for (uint32_t i = 0; i < items.n; i++)
+        want[i] = all[lf_item_entry(&items, i)];
+    lf_tally_f32(&sums->score, w->score + r * w->score_stride, want, items.n);
+    free(want);
 }
 
 // Scores, blocks and lists of an index source; the stored lists then stand in for the call's own.

@@ -44,7 +44,7 @@ static void the_vector_comes_out(void **state) {
     json_decref(file);
 }
 
-enum { ROWS = 19, HEADS = 5, ENTRIES = 200 };
+enum { ROWS = 19, HEADS = 5, ENTRIES = 200, BLOCKS = 6 };
 
 // Rows of two lanes, in runs longer and shorter than what shares a block of keys.
 struct problem {
@@ -54,6 +54,8 @@ struct problem {
     uint8_t *keys, *page[2][2];
     struct lf_paged paged[2];
     float *score;
+    uint32_t blocks[ROWS * BLOCKS], n_blocks[ROWS];
+    struct lf_candidates candidates; // zeros, or the blocks
 };
 
 static uint64_t state = 1;
@@ -123,7 +125,8 @@ static void check_sets(struct problem *p, struct lf_device *device) {
     struct lf_index_score_args args = {
         .rows = ROWS, .heads = HEADS, .dim = p->dim, .row = p->row, .q = p->q,
         .head_weight = p->weight, .weight_scale = 0.0625f, .keys = p->paged,
-        .visible = p->visible, .score = expected, .score_stride = ENTRIES};
+        .visible = p->visible, .score = expected, .score_stride = ENTRIES,
+        .candidates = p->candidates};
     memset(expected, 0xAA, ROWS * ENTRIES * sizeof *expected);
     lf_index_score_portable(device, &args);
     args.score = p->score;
@@ -138,6 +141,51 @@ static void check_sets(struct problem *p, struct lf_device *device) {
         assert_memory_equal(p->score, expected, ROWS * ENTRIES * sizeof *p->score);
     }
     free(expected);
+}
+
+// Rows 0 to 5 and a third of the others have few blocks, the rest all there are.
+static void choose_blocks(struct problem *p, uint32_t size) {
+    for (uint32_t r = 0; r < ROWS; r++) {
+        uint32_t n = 0, all = (p->visible[r] + size - 1) / size;
+        for (uint32_t b = 0; b < all && n < BLOCKS; b++)
+            if (all <= BLOCKS || ((r < 6 || r % 3 == 0) && below(all) < BLOCKS))
+                p->blocks[r * BLOCKS + n++] = b;
+        if (n && below(2))
+            p->blocks[r * BLOCKS + n - 1] = all - 1;
+        p->n_blocks[r] = n;
+    }
+    p->candidates = (struct lf_candidates){p->blocks, p->n_blocks, size, BLOCKS};
+}
+
+// model.md 8.7: nothing else of a row's score depends on its blocks
+static void the_entries_of_blocks_have_the_scores_that_they_have_among_all(void **unused) {
+    (void)unused;
+    static const uint32_t sizes[] = {1, 7, 8, 64};
+    struct lf_device *device = lf_check_device(3);
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        struct problem p = {0};
+        float *all = malloc(ROWS * ENTRIES * sizeof *all);
+        open_problem(&p, 128);
+        fill(&p, 2);
+        spoil(&p);
+        check_sets(&p, device);
+        memcpy(all, p.score, ROWS * ENTRIES * sizeof *all);
+        choose_blocks(&p, sizes[s]);
+        check_sets(&p, device);
+        for (uint32_t r = 0; r < ROWS; r++) {
+            uint32_t n = 0;
+            for (uint32_t i = 0; i < p.n_blocks[r] * sizes[s]; i++) {
+                uint32_t entry = p.blocks[r * BLOCKS + i / sizes[s]] * sizes[s] + i % sizes[s];
+                if (entry < p.visible[r])
+                    assert_memory_equal(&p.score[r * ENTRIES + n++], &all[r * ENTRIES + entry], 4);
+            }
+            for (; n < ENTRIES; n++)
+                assert_memory_equal(&p.score[r * ENTRIES + n], "\xAA\xAA\xAA\xAA", 4);
+        }
+        close_problem(&p);
+        free(all);
+    }
+    lf_check_device_close(device);
 }
 
 // The portable set has the definition alone; sums of codes take its place where they are exact.
@@ -162,6 +210,7 @@ static void sums_of_codes_have_the_bits_of_the_definition(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vector_comes_out),
+        cmocka_unit_test(the_entries_of_blocks_have_the_scores_that_they_have_among_all),
         cmocka_unit_test(sums_of_codes_have_the_bits_of_the_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

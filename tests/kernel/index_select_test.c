@@ -221,7 +221,7 @@ static void the_vectors_come_out(void **state) {
     struct lf_device *device = lf_check_device(1);
     json_t *file = vectors_load("blocks"), *v = vectors_get(file, "index");
     const json_t *candidates = vectors_get(v, "candidates"), *ties = vectors_get(v, "ties");
-    float score[10];
+    float score[10], own[10];
     uint32_t blocks[3], n_blocks, selected[4], n_selected, visible = 9;
     struct lf_index_select_args args = {
         .rows = 1, .topk = 4, .mode = LF_CANDIDATES_PUBLISH, .block_size = 2, .topk_blocks = 3,
@@ -232,7 +232,9 @@ static void the_vectors_come_out(void **state) {
     expect(vectors_get(v, "top4"), selected, n_selected);
     expect(vectors_get(candidates, "kept_blocks"), blocks, n_blocks);
     v = vectors_get(v, "second_level");
-    read_scores(vectors_get(v, "own_scores"), score);
+    read_scores(vectors_get(v, "own_scores"), own);
+    for (uint32_t i = 0; i < 2 * n_blocks; i++)
+        score[i] = own[2 * blocks[i / 2] + i % 2];
     args.mode = LF_CANDIDATES_RESTRICT;
     lf_index_select_avx2(device, &args);
     expect(vectors_get(v, "top4_inside_candidates"), selected, n_selected);

@@ -253,7 +253,7 @@ static void digest_compress_pool(struct lab *lab) {
 }
 
 static void digest_index_score(struct lab *lab) {
-    enum { ROWS = 9, HEADS = 5, DIM = 128, ENTRIES = 300 };
+    enum { ROWS = 9, HEADS = 5, DIM = 128, ENTRIES = 300, BLOCK = 8, BLOCKS = 6 };
     uint32_t row_bytes = lf_qf4e_row_bytes(DIM), visible[ROWS];
     struct lf_paged keys[LANES_USED];
     struct lf_row row[ROWS] = {0};
@@ -269,8 +269,19 @@ static void digest_index_score(struct lab *lab) {
     lab->portable.act_quant(&lab->device, &quant);
     uint16_t *weight = halves(lab, ROWS * HEADS, 0, 4);
     float *score = take(lab, ROWS * ENTRIES * 4);
-    struct lf_index_score_args args = {ROWS, HEADS, DIM, row, q, weight, 0.0625f, keys, visible,
-                                       score, ENTRIES};
+    uint32_t blocks[ROWS * BLOCKS], n_blocks[ROWS];
+    for (uint32_t r = 0; r < ROWS; r++) {
+        n_blocks[r] = r < 7 && visible[r] > BLOCK * BLOCKS ? BLOCKS : 0;
+        for (uint32_t i = 0; i < n_blocks[r]; i++)
+            blocks[r * BLOCKS + i] = i + i * r / 3;
+    }
+    struct lf_index_score_args args = {
+        .rows = ROWS, .heads = HEADS, .dim = DIM, .row = row, .q = q, .head_weight = weight,
+        .weight_scale = 0.0625f, .keys = keys, .visible = visible, .score = score,
+        .score_stride = ENTRIES};
+    lab->k.index_score(&lab->device, &args);
+    fold(lab, score, ROWS * ENTRIES * 4);
+    args.candidates = (struct lf_candidates){blocks, n_blocks, BLOCK, BLOCKS};
     lab->k.index_score(&lab->device, &args);
     fold(lab, score, ROWS * ENTRIES * 4);
 }

@@ -2,12 +2,15 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/candidates.h"
 #include "kernel/declare.h"
 #include "kernel/row.h"
 
 #define LF_INDEX_SCORE_CONTRACT                                                                    \
-    "I[s] = sum_h w_h * max(0, q_h . k_s) for the visible entries of each row (model.md "          \
-    "8.6). q . k: products of dequantized values, 16 partials by element mod 16, fused, "          \
+    "I[s] = sum_h w_h * max(0, q_h . k_s) for the visible entries of each row, or where "          \
+    "candidate blocks are given for those of its blocks alone (model.md 8.6, 8.7; "                \
+    "kernel/candidates.h). q . k: products of dequantized values, 16 partials by element "         \
+    "mod 16, fused, "                                                                              \
     "tree as linear. Heads ascend: total = fma(w_h, relu_h, total) from 0. w_h = bf16 "            \
     "weight * scale, one float32 product. A NaN dot product stays NaN through the ReLU; a "        \
     "NaN score is 0x7FC00000. Error bound: sum_h |w_h| * (g(dim/16+4) * sum|q k_s| + "             \
@@ -20,9 +23,10 @@ struct lf_index_score_args {
     const uint16_t *head_weight; // bf16 [rows][heads]
     float weight_scale;          // index_heads^-0.5 * index_dim^-0.5 rounded once
     const struct lf_paged *keys; // [lanes]: QF4e rows of dim (kernel/row.h)
-    const uint32_t *visible;     // [rows]: entries 0 .. visible-1 are scored
-    float *score;                // [rows][score_stride]; entries from visible on are not written
+    const uint32_t *visible;     // [rows]: entries 0 .. visible-1
+    float *score;                // [rows][score_stride], by item; what is past them is not written
     size_t score_stride;
+    struct lf_candidates candidates; // whose items are scored; zeros: all visible entries
 };
 
 // Rows that share a block of keys.

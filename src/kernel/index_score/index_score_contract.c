@@ -12,7 +12,7 @@
 
 // Sets that sum codes as integers.
 enum { WITH_CODES = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
-enum { ROW, Q, HEAD_WEIGHT, KEYS, PAGE, PAGED, VISIBLE, SCORE, OPERANDS };
+enum { ROW, Q, HEAD_WEIGHT, KEYS, PAGE, PAGED, VISIBLE, BLOCKS, N_BLOCKS, SCORE, OPERANDS };
 
 // The kernel's arguments, and how many entries a row may see here.
 struct score_shape {
@@ -28,8 +28,8 @@ static void add(struct lf_shapes *shapes, const char *model, uint32_t rows,
                 struct score_shape s) {
     struct lf_index_score_args *a = &s.args;
     a->weight_scale = (float)(1.0 / sqrt(a->heads) / sqrt(a->dim));
-    lf_shapes_add(shapes, rows, &s, sizeof s, "%s %ux%u, %u of %zu", model, a->heads, a->dim,
-                  s.entries, a->score_stride)
+    lf_shapes_add(shapes, rows, &s, sizeof s, "%s %ux%u, %u of %zu%s", model, a->heads, a->dim,
+                  s.entries, a->score_stride, a->candidates.topk_blocks ? ", in blocks" : "")
         ->work = (uint64_t)s.entries * a->heads * a->dim / 8;
 }
 
@@ -41,6 +41,11 @@ static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
                                      .score_stride = context},
                             .entries = 1301};
     add(shapes, served->name, (uint32_t)smaller((16u << 20) / context, 256), s);
+    // So few blocks that they cannot hold all of the entries.
+    s.args.candidates.block_size = t->candidate_block_size;
+    s.args.candidates.topk_blocks =
+        (uint32_t)smaller(t->candidate_blocks, s.entries / 4 / t->candidate_block_size);
+    add(shapes, served->name, (uint32_t)smaller((16u << 20) / context, 256), s);
     struct score_shape far = {.args = {.heads = 1, .dim = 32, .score_stride = served->context},
                               .entries = (uint32_t)served->context};
     add(shapes, "far", 16, far);
@@ -48,6 +53,8 @@ static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
 
 static void ragged(struct lf_shapes *shapes) {
     struct score_shape s = {.args = {.heads = 7, .dim = 96, .score_stride = 140}, .entries = 131};
+    add(shapes, "ragged", 64, s);
+    s.args.candidates.block_size = 7, s.args.candidates.topk_blocks = 11;
     add(shapes, "ragged", 64, s);
     s.args.heads = 2, s.args.dim = 64, s.args.score_stride = s.entries = 257;
     add(shapes, "ragged", 64, s);
@@ -64,6 +71,20 @@ static uint32_t visible_of(const struct score_shape *s, uint32_t row) {
 static void fill_visible(const struct lf_fill *fill, void *data, size_t n) {
     (void)n;
     *(uint32_t *)data = visible_of(fill->args, fill->row);
+}
+
+static void fill_blocks(const struct lf_fill *fill, void *data, size_t n) {
+    const struct score_shape *s = fill->args;
+    lf_check_fill_blocks(visible_of(s, fill->row), s->args.candidates.block_size, data,
+                         (uint32_t)n);
+}
+
+static void fill_n_blocks(const struct lf_fill *fill, void *data, size_t n) {
+    const struct lf_candidates *c = &((const struct score_shape *)fill->args)->args.candidates;
+    uint32_t visible = visible_of(fill->args, fill->row);
+    (void)n;
+    *(uint32_t *)data = (uint32_t)smaller((visible + c->block_size - 1) / c->block_size,
+                                          c->topk_blocks);
 }
 
 static void fill_row(const struct lf_fill *fill, void *data, size_t n) {
@@ -130,6 +151,10 @@ static void describe(const void *args, struct lf_operand *o) {
     o[PAGED] = lf_operand("paged", LF_POINTER, LF_U64, 1);
     o[VISIBLE] = lf_operand("visible", LF_RULE, LF_U32, 1);
     o[VISIBLE].fill = fill_visible;
+    o[BLOCKS] = lf_operand("blocks", LF_RULE, LF_U32, a->candidates.topk_blocks);
+    o[BLOCKS].fill = fill_blocks;
+    o[N_BLOCKS] = lf_operand("n_blocks", LF_RULE, LF_U32, a->candidates.topk_blocks != 0);
+    o[N_BLOCKS].fill = fill_n_blocks;
     o[SCORE] = lf_operand("score", LF_OUT, LF_F32, s->entries);
     o[SCORE].pitch = a->score_stride;
 }
@@ -152,6 +177,8 @@ static void bind(const struct lf_call *call, void *args) {
     a->rows = call->rows, a->row = row, a->q = call->data[Q];
     a->head_weight = call->data[HEAD_WEIGHT], a->keys = paged;
     a->visible = call->data[VISIBLE], a->score = call->data[SCORE];
+    if (a->candidates.topk_blocks)
+        a->candidates.blocks = call->data[BLOCKS], a->candidates.n_blocks = call->data[N_BLOCKS];
 }
 
 static size_t columns(const void *args) {
@@ -159,8 +186,9 @@ static size_t columns(const void *args) {
 }
 
 static bool written(const void *args, uint32_t operand, uint32_t row, size_t column) {
+    const struct lf_index_score_args *a = &((const struct score_shape *)args)->args;
     (void)operand;
-    return column < ((const struct score_shape *)args)->args.visible[row];
+    return column < lf_items_of(&a->candidates, row, a->visible[row]).n;
 }
 
 static void read_key(const struct lf_index_score_args *a, uint32_t row, uint32_t entry,
@@ -205,9 +233,10 @@ static void bound(const void *args, const double *ref, double *error) {
     for (uint32_t row = 0; row < a->rows; row++, error += a->score_stride) {
         for (size_t i = 0; i < wide; i++)
             q[i] = lf_ref_bf16(a->q, row * wide + i);
-        for (uint32_t entry = 0; entry < a->visible[row]; entry++) {
-            read_key(a, row, entry, q + wide);
-            error[entry] = bound_one(a, row, q, q + wide);
+        struct lf_items items = lf_items_of(&a->candidates, row, a->visible[row]);
+        for (uint32_t i = 0; i < items.n; i++) {
+            read_key(a, row, lf_item_entry(&items, i), q + wide);
+            error[i] = bound_one(a, row, q, q + wide);
         }
     }
     free(q);
@@ -307,6 +336,7 @@ static const struct lf_control controls[] = {
     {10, "the newest entry is not scored", LF_GATE_BOUND | LF_GATE_MEMORY, 0},
     {11, "a query of other values cut to codes", LF_GATE_EDGES, WITH_CODES},
     {12, "the middle of the keys' codes stays in", LF_GATE_BOUND, WITH_CODES},
+    {13, "a row's blocks ignored", LF_GATE_BOUND, 0},
 };
 
 const struct lf_record lf_index_score_record = {

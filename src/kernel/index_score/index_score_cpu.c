@@ -84,16 +84,29 @@ static void read_row(struct space *space, uint32_t row, uint32_t i) {
     }
 }
 
-// Keys first .. first+n-1 of a lane.
-static void read_block(struct space *space, uint32_t lane, uint32_t first, uint32_t n) {
+// What a row scores.
+static struct lf_items items_of(const struct lf_index_score_args *args, uint32_t row) {
+#if LF_FAULT == 13
+    return (struct lf_items){.n = args->visible[row]}; // 13: a row's blocks ignored
+#endif
+    return lf_items_of(&args->candidates, row, args->visible[row]);
+}
+
+// Keys of items first .. first+n-1 of a lane.
+static void read_block(struct space *space, uint32_t lane, const struct lf_items *items,
+                       uint32_t first, uint32_t n) {
     const struct lf_index_score_args *args = space->args;
     uint32_t row_bytes = lf_qf4e_row_bytes(args->dim);
 #if LF_FAULT == 8
     lane = 0; // 8: the first lane's keys for every row
 #endif
     for (uint32_t t = 0; t < BLOCK; t++) {
-        uint32_t entry = first + (t < n ? t : n - 1);
+        uint32_t entry = lf_item_entry(items, first + (t < n ? t : n - 1));
         space->row[t] = lf_paged_row(&args->keys[lane], entry, row_bytes);
+        // Blocks lie anywhere: the processor does not see the next ones coming.
+        if (items->blocks && first + BLOCK + t < items->n)
+            __builtin_prefetch(lf_paged_row(&args->keys[lane],
+                                            lf_item_entry(items, first + BLOCK + t), row_bytes));
 #if LF_FAULT == 4 // 4: the last key of a page read as the one before
         space->row[t] -= entry % LF_PAGE_ROWS == LF_PAGE_ROWS - 1 ? row_bytes : 0;
 #endif
@@ -164,34 +177,45 @@ static void score_block(struct space *space, uint32_t row, uint32_t i, uint32_t 
 #if LF_FAULT == 7
     n = BLOCK; // 7: a block is stored in full whatever is visible
 #elif LF_FAULT == 10
-    n -= first + n == args->visible[row]; // 10: the newest entry is not scored
+    n -= first + n == items_of(args, row).n; // 10: the newest entry is not scored
 #endif
     for (uint32_t t = 0; t < n; t++)
         score[t] = lf_f32_settle(total[t]);
 }
 
-// Rows first_row .. first_row+rows-1, all of one lane, by entries from .. from+ITEM-1.
+// Rows first_row .. first_row+rows-1, which share keys, by items from .. from+ITEM-1.
 static void score_rows(struct space *space, uint32_t first_row, uint32_t rows, uint32_t from) {
     const struct lf_index_score_args *args = space->args;
+    struct lf_items items[ROWS];
     uint32_t most = 0;
     for (uint32_t i = 0; i < rows; i++) {
-        uint32_t visible = args->visible[first_row + i];
-        most = visible > most ? visible : most;
-        if (visible > from)
+        items[i] = items_of(args, first_row + i);
+        most = items[i].n > most ? items[i].n : most;
+        if (items[i].n > from)
             read_row(space, first_row + i, i);
     }
     uint32_t end = most > from && most - from > ITEM ? from + ITEM : most;
     for (uint32_t first = from; first < end; first += BLOCK) {
-        read_block(space, args->row[first_row].lane, first,
+        read_block(space, args->row[first_row].lane, &items[0], first,
                    end - first < BLOCK ? end - first : BLOCK);
         for (uint32_t i = 0; i < rows; i++) {
-            uint32_t visible = args->visible[first_row + i];
-            uint32_t stop = visible < end ? visible : end;
+            uint32_t stop = items[i].n < end ? items[i].n : end;
             if (stop > first)
                 score_block(space, first_row + i, i, first,
                             stop - first < BLOCK ? stop - first : BLOCK);
         }
     }
+}
+
+// Rows of one lane share keys, but a row whose items are not all entries reads its own.
+static uint32_t rows_that_share(const struct lf_index_score_args *args, uint32_t row,
+                                uint32_t end) {
+    uint32_t first = row, lane = args->row[row].lane;
+    if (items_of(args, row++).blocks)
+        return 1;
+    while (row < end && args->row[row].lane == lane && !items_of(args, row).blocks)
+        row++;
+    return row - first;
 }
 
 static void score_item(void *ctx, uint32_t item, uint32_t worker) {
@@ -202,9 +226,7 @@ static void score_item(void *ctx, uint32_t item, uint32_t worker) {
     struct space space;
     lay_out(&space, job, worker);
     for (uint32_t run; row < end; row += run) {
-        run = 1;
-        while (row + run < end && args->row[row + run].lane == args->row[row].lane)
-            run++;
+        run = rows_that_share(args, row, end);
         score_rows(&space, row, run, from);
     }
 }
@@ -213,8 +235,10 @@ void LF_KERNEL_NAME(lf_index_score)(struct lf_device *device,
                                     const struct lf_index_score_args *args) {
     LF_ASSERT(args->dim % 32 == 0);
     uint32_t most = 0, groups = (args->rows + ROWS - 1) / ROWS;
-    for (uint32_t row = 0; row < args->rows; row++)
-        most = args->visible[row] > most ? args->visible[row] : most;
+    for (uint32_t row = 0; row < args->rows; row++) {
+        uint32_t items = items_of(args, row).n;
+        most = items > most ? items : most;
+    }
     struct job job = {.args = *args, .pool = device->pool, .parts = (most + ITEM - 1) / ITEM};
     lf_pool_run(device->pool, groups * job.parts, score_item, &job);
 }

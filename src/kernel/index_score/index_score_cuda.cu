@@ -15,12 +15,13 @@ struct stage {
     float weight[HEADS];
 };
 
-__device__ static void load_keys(const struct lf_index_score_args &a, uint32_t row, uint32_t first,
-                                 uint32_t n, struct stage *stage) {
+__device__ static void load_keys(const struct lf_index_score_args &a, uint32_t row,
+                                 const struct lf_items &items, uint32_t first, uint32_t n,
+                                 struct stage *stage) {
     const struct lf_paged *keys = &a.keys[a.row[row].lane];
     uint32_t row_bytes = lf_qf4e_row_bytes(a.dim);
     for (uint32_t i = threadIdx.x; i < n * a.dim; i += THREADS) {
-        uint32_t t = i / a.dim, at = first + t;
+        uint32_t t = i / a.dim, at = lf_item_entry(&items, first + t);
         const uint8_t *key = keys->page[at / LF_PAGE_ROWS] + at % LF_PAGE_ROWS * row_bytes;
         stage->key[t][i % a.dim] = lf_qf4e_at(key, a.dim, i % a.dim);
     }
@@ -56,11 +57,12 @@ __device__ static void multiply(const struct lf_index_score_args &a, struct stag
 
 __global__ static void index_score_entries(struct lf_index_score_args a) {
     __shared__ struct stage stage;
-    uint32_t row = blockIdx.x, visible = a.visible[row];
-    for (uint32_t first = blockIdx.y * KEYS; first < visible; first += gridDim.y * KEYS) {
-        uint32_t n = visible - first < KEYS ? visible - first : KEYS;
+    uint32_t row = blockIdx.x;
+    struct lf_items items = lf_items_of(&a.candidates, row, a.visible[row]);
+    for (uint32_t first = blockIdx.y * KEYS; first < items.n; first += gridDim.y * KEYS) {
+        uint32_t n = items.n - first < KEYS ? items.n - first : KEYS;
         float total = 0;
-        load_keys(a, row, first, n, &stage);
+        load_keys(a, row, items, first, n, &stage);
         for (uint32_t head = 0; head < a.heads; head += HEADS) {
             uint32_t heads = a.heads - head < HEADS ? a.heads - head : HEADS;
             load_heads(a, row, head, heads, &stage);

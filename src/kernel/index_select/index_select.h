@@ -2,6 +2,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include "kernel/candidates.h"
 #include "kernel/declare.h"
 
 #define LF_INDEX_SELECT_CONTRACT                                                                   \
@@ -11,7 +12,8 @@
     "blocks of block_size entries by the greatest score of a block's visible entries, ties "       \
     "to the lower block, the newest block forced in; all blocks, reading no score, while "         \
     "they fit. RESTRICT chooses among the visible entries of the row's blocks only, and "          \
-    "lists all of them if there are no more than topk. Order of values is IEEE with both "         \
+    "lists all of them if there are no more than topk; its scores are those of these "          \
+    "entries alone, in order (kernel/candidates.h). Order of values is IEEE with both "         \
     "zeros equal; NaN orders below every number, so it is taken only when numbers run out."
 
 enum lf_candidate_mode {
@@ -25,7 +27,7 @@ struct lf_index_select_args {
     enum lf_candidate_mode mode;
     uint32_t block_size, topk_blocks;
     const uint32_t *visible; // [rows]
-    const float *score;      // [rows][score_stride]
+    const float *score;      // [rows][score_stride], by item of kernel/candidates.h
     size_t score_stride;
     uint32_t *blocks;   // [rows][topk_blocks] ascending; written by PUBLISH, read by RESTRICT
     uint32_t *n_blocks; // [rows]

@@ -68,13 +68,9 @@ static void fill_n_blocks(const struct lf_fill *fill, void *data, size_t n) {
     *(uint32_t *)data = blocks_of(fill->args, visible_of(fill->args, fill->row));
 }
 
-// Ascending blocks anywhere in what is visible, the newest among them.
 static void fill_blocks(const struct lf_fill *fill, void *data, size_t n) {
     const struct lf_index_select_args *a = fill->args;
-    uint32_t visible = visible_of(a, fill->row), kept = blocks_of(a, visible), *block = data;
-    uint64_t all = (visible + a->block_size - 1) / a->block_size;
-    for (uint32_t i = 0; i < n; i++)
-        block[i] = i < kept ? (uint32_t)((i + 1) * all / kept - 1) : UINT32_MAX;
+    lf_check_fill_blocks(visible_of(a, fill->row), a->block_size, data, (uint32_t)n);
 }
 
 static void describe(const void *args, struct lf_operand *o) {
@@ -109,14 +105,10 @@ static size_t columns(const void *args) {
 
 // How many entries a row lists: never more than its blocks hold.
 static uint32_t listed(const struct lf_index_select_args *a, uint32_t row) {
-    uint32_t visible = a->visible[row], n = visible;
-    if (a->mode == LF_CANDIDATES_RESTRICT && visible > a->topk) {
-        uint32_t blocks = a->n_blocks[row], over = 0;
-        if (blocks && a->blocks[(size_t)row * a->topk_blocks + blocks - 1] ==
-                          (visible - 1) / a->block_size)
-            over = (a->block_size - visible % a->block_size) % a->block_size;
-        n = blocks * a->block_size - over;
-    }
+    uint32_t n = a->visible[row];
+    struct lf_candidates candidates = {a->blocks, a->n_blocks, a->block_size, a->topk_blocks};
+    if (a->mode == LF_CANDIDATES_RESTRICT && n > a->topk)
+        n = lf_items_of(&candidates, row, n).n;
     return n < a->topk ? n : a->topk;
 }
 
@@ -144,19 +136,24 @@ static void judge(struct lf_call *call, const double *ref) {
     }
 }
 
-// Entries take the values in turn, the last entry of each row its own unless that is NaN.
+// Items take the values in turn, the last item of each row its own unless that is NaN.
 static void choose(struct lf_trial *trial, const struct lf_shape *shape, const float *value,
                    uint32_t n, float last) {
     const struct lf_index_select_args *a = (const void *)shape->args;
     uint32_t rows = a->score_stride > LONG_ROW ? 1 : 2;
     struct lf_call *call = lf_call_open(trial, shape, rows, LF_STYLE_NORMAL);
     for (uint32_t row = 0; row < rows; row++) {
-        uint32_t visible = *(uint32_t *)lf_call_at(call, VISIBLE, row, 0);
+        uint32_t items = *(uint32_t *)lf_call_at(call, VISIBLE, row, 0);
         float *score = lf_call_at(call, SCORE, row, 0);
-        for (uint32_t i = 0; i < visible; i++)
+        if (a->mode == LF_CANDIDATES_RESTRICT)
+            items = lf_items_of(&(struct lf_candidates){lf_call_at(call, BLOCKS_IN, row, 0),
+                                                        lf_call_at(call, N_BLOCKS_IN, row, 0),
+                                                        a->block_size, a->topk_blocks},
+                                0, items).n;
+        for (uint32_t i = 0; i < items; i++)
             score[i] = value[(i + row) % n];
         if (!isnan(last))
-            score[visible - 1] = last;
+            score[items - 1] = last;
     }
     lf_call_judge(call);
     lf_call_close(call);

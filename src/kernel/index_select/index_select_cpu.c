@@ -11,13 +11,12 @@ enum { CHUNK = 256, PART = 4096, KEY_NAN = INT32_MIN + 1, KEY_NEWEST = INT32_MAX
 // One of SAMPLE chunks is read first, where that is at least SAMPLED times k items.
 enum { SAMPLE = 8, SAMPLED = 2 };
 
-// Items in ascending order with one key each: entries, blocks, or the entries of given blocks.
+// Items in ascending order with one key each.
 struct source {
     const float *score;
-    uint32_t n;             // items
-    uint32_t size;          // entries a block
-    bool of_blocks;         // an item is a block, its key the best of its entries
-    const uint32_t *inside; // NULL, or ascending blocks whose entries are the items
+    uint32_t n;            // items
+    uint32_t size;         // 0: an item has a score of its own; else a block of so many scores
+    struct lf_items items; // what entries items are; of blocks: they are themselves
 };
 
 // The k best items of a source; where it has no more, all of them, and no score is read.
@@ -54,10 +53,6 @@ static inline int32_t order(float x) {
 
 static inline int32_t greater_of(int32_t a, int32_t b) {
     return a > b ? a : b;
-}
-
-static uint32_t entry_of(const struct source *s, uint32_t item) {
-    return s->inside ? s->inside[item / s->size] * s->size + item % s->size : item;
 }
 
 static void read_scores(const float *restrict score, uint32_t n, int32_t *restrict keys) {
@@ -109,21 +104,10 @@ static void read_blocks(const struct source *s, uint32_t first, uint32_t n, int3
 #endif
 }
 
-static void read_inside(const struct source *s, uint32_t first, uint32_t n, int32_t *keys) {
-    uint32_t block = first / s->size, at = first % s->size;
-    for (uint32_t i = 0; i < n; block++, at = 0) {
-        const float *score = s->score + (size_t)s->inside[block] * s->size;
-        for (; at < s->size && i < n; at++, i++)
-            keys[i] = order(score[at]);
-    }
-}
-
 // Keys of items first .. first+n-1, at most CHUNK.
 static void read_keys(const struct source *s, uint32_t first, uint32_t n, int32_t *keys) {
-    if (s->of_blocks)
+    if (s->size)
         read_blocks(s, first, n, keys);
-    else if (s->inside)
-        read_inside(s, first, n, keys);
     else
         read_scores(s->score + first, n, keys);
 }
@@ -162,7 +146,7 @@ static void hold_part(const struct choice *c, uint32_t part, uint32_t parts, str
 static void list(const struct choice *c, const struct best *best) {
     uint32_t n = takes_all(c) ? c->from.n : best->n;
     for (uint32_t i = 0; i < n; i++)
-        c->out[i] = entry_of(&c->from, takes_all(c) ? i : best->item[i]);
+        c->out[i] = lf_item_entry(&c->from.items, takes_all(c) ? i : best->item[i]);
     *c->n_out = n;
 }
 
@@ -171,7 +155,7 @@ static struct choice block_choice(const struct lf_index_select_args *args, uint3
     struct choice c = {.k = args->topk_blocks, .n_out = args->n_blocks + row};
     c.out = args->blocks + (size_t)row * args->topk_blocks;
     c.from = (struct source){.score = args->score + row * args->score_stride, .size = size,
-                             .n = visible / size + (visible % size != 0), .of_blocks = true};
+                             .n = visible / size + (visible % size != 0)};
 #if LF_FAULT == 2
     c.k /= 2; // 2: half the candidate blocks
 #endif
@@ -183,26 +167,23 @@ static struct choice entry_choice(const struct lf_index_select_args *args, uint3
     struct choice c = {.k = args->topk, .n_out = args->n_selected + row};
     struct source *s = &c.from;
     c.out = args->selected + (size_t)row * args->topk;
-    *s = (struct source){.score = args->score + row * args->score_stride, .n = visible, .size = 1};
+    *s = (struct source){.score = args->score + row * args->score_stride, .n = visible};
 #if LF_FAULT == 10
     s->score -= row == 5 ? args->score_stride : 0; // 10: the sixth row reads the fifth's scores
 #endif
     if (visible <= args->topk)
         return c;
-#if LF_FAULT == 6 // 6: the published blocks ignored
-#else
     if (args->mode == LF_CANDIDATES_RESTRICT) {
-        uint32_t n = args->n_blocks[row];
-        s->inside = args->blocks + (size_t)row * args->topk_blocks;
-        s->size = args->block_size;
-        s->n = n * s->size;
-#if LF_FAULT == 12 // 12: entries of the newest block past what is visible
-#else
-        if (n && visible - s->inside[n - 1] * s->size < s->size)
-            s->n -= s->size - (visible - s->inside[n - 1] * s->size);
+        struct lf_candidates candidates = {args->blocks, args->n_blocks, args->block_size,
+                                           args->topk_blocks};
+        s->items = lf_items_of(&candidates, row, visible);
+        s->n = s->items.n;
+#if LF_FAULT == 6
+        s->items.blocks = NULL; // 6: the published blocks ignored
+#elif LF_FAULT == 12
+        s->n = args->n_blocks[row] * args->block_size; // 12: entries past what is visible
 #endif
     }
-#endif
 #if LF_FAULT == 4
     s->n -= s->n != 0; // 4: the last candidate is skipped
 #endif

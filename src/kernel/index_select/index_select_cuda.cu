@@ -5,22 +5,17 @@
 // OWN: neighbouring items of a thread, read together.
 enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN };
 
-// Items in ascending order with one key each: entries, blocks, or the entries of given blocks.
+// Items in ascending order with one key each.
 struct source {
     const float *score;
-    uint32_t n;             // items
-    uint32_t size;          // entries a block
-    bool of_blocks;         // an item is a block, its key the best of its entries
-    const uint32_t *inside; // NULL, or ascending blocks whose entries are the items
+    uint32_t n;            // items
+    uint32_t size;         // 0: an item has a score of its own; else a block of so many scores
+    struct lf_items items; // what entries items are; of blocks: they are themselves
 };
 
-__device__ static uint32_t entry_of(const struct source &s, uint32_t item) {
-    return s.inside ? s.inside[item / s.size] * s.size + item % s.size : item;
-}
-
 __device__ static uint32_t key_of(const struct source &s, uint32_t item) {
-    if (!s.of_blocks)
-        return lf_order_key(s.score[entry_of(s, item)]);
+    if (!s.size)
+        return lf_order_key(s.score[item]);
     if (item == s.n - 1)
         return UINT32_MAX; // the newest block is forced in (8.7); no score has this key
     uint32_t best = 0;
@@ -88,7 +83,7 @@ __device__ static uint32_t select_best(const struct source &s, uint32_t k, uint3
             if (item + i >= s.n || key[i] < threshold)
                 continue;
             if (key[i] > threshold || tied < ties)
-                out[chosen_before(above, tied, ties)] = entry_of(s, item + i);
+                out[chosen_before(above, tied, ties)] = lf_item_entry(&s.items, item + i);
             above += key[i] > threshold;
             tied += key[i] == threshold;
         }
@@ -108,8 +103,8 @@ __device__ static uint32_t list_all(uint32_t n, uint32_t *out) {
 __device__ static void publish(const struct lf_index_select_args &a, uint32_t row) {
     uint32_t visible = a.visible[row], size = a.block_size, limit = a.topk_blocks;
     uint32_t *blocks = a.blocks + (size_t)row * limit;
-    struct source s = {a.score + row * a.score_stride, visible / size + (visible % size != 0), size,
-                       true, NULL};
+    struct source s = {a.score + row * a.score_stride, visible / size + (visible % size != 0),
+                       size};
     uint32_t n = s.n <= limit ? list_all(s.n, blocks) : select_best(s, limit, blocks);
     if (threadIdx.x == 0)
         a.n_blocks[row] = n;
@@ -117,17 +112,14 @@ __device__ static void publish(const struct lf_index_select_args &a, uint32_t ro
 
 __device__ static void choose(const struct lf_index_select_args &a, uint32_t row) {
     uint32_t visible = a.visible[row], *out = a.selected + (size_t)row * a.topk, n;
-    struct source s = {a.score + row * a.score_stride, visible, 1, false, NULL};
+    struct source s = {a.score + row * a.score_stride, visible};
     if (visible <= a.topk) {
         n = list_all(visible, out);
     } else {
         if (a.mode == LF_CANDIDATES_RESTRICT) {
-            uint32_t blocks = a.n_blocks[row];
-            s.inside = a.blocks + (size_t)row * a.topk_blocks;
-            s.size = a.block_size;
-            s.n = blocks * s.size;
-            if (blocks && visible - s.inside[blocks - 1] * s.size < s.size)
-                s.n -= s.size - (visible - s.inside[blocks - 1] * s.size);
+            struct lf_candidates candidates = {a.blocks, a.n_blocks, a.block_size, a.topk_blocks};
+            s.items = lf_items_of(&candidates, row, visible);
+            s.n = s.items.n;
         }
         n = select_best(s, s.n < a.topk ? s.n : a.topk, out);
     }

@@ -1,8 +1,8 @@
 #include "kernel/index_select/index_select.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/error.h"
 
 struct item {
@@ -33,16 +33,8 @@ static void put_best(struct item *items, uint32_t n, uint32_t k, uint32_t width,
         out[i] = i < k ? (double)items[i].id : -1.0;
 }
 
-// inside[b] for blocks b of the row's list.
-static void mark_blocks(const struct lf_index_select_args *args, uint32_t row, char *inside) {
-    memset(inside, 0, args->visible[row] / args->block_size + 1);
-    for (uint32_t i = 0; i < args->n_blocks[row]; i++)
-        inside[args->blocks[(size_t)row * args->topk_blocks + i]] = 1;
-}
-
-// The score a row's entry competes with; rows that list everything read none.
-static double score_at(const struct lf_index_select_args *args, uint32_t row, uint32_t entry) {
-    return (double)args->score[row * args->score_stride + entry];
+static double score_at(const struct lf_index_select_args *args, uint32_t row, uint32_t item) {
+    return (double)args->score[row * args->score_stride + item];
 }
 
 static uint32_t gather_blocks(const struct lf_index_select_args *args, uint32_t row,
@@ -63,16 +55,22 @@ static uint32_t gather_blocks(const struct lf_index_select_args *args, uint32_t 
     return n;
 }
 
+// Rows that list everything read no score.
 static uint32_t gather_entries(const struct lf_index_select_args *args, uint32_t row,
-                               struct item *items, char *inside) {
+                               struct item *items) {
     uint32_t visible = args->visible[row], n = 0;
-    int restricted = args->mode == LF_CANDIDATES_RESTRICT && visible > args->topk;
-    if (restricted)
-        mark_blocks(args, row, inside);
-    for (uint32_t i = 0; i < visible; i++)
-        if (!restricted || inside[i / args->block_size])
-            items[n++] = (struct item){
-                .score = visible > args->topk ? score_at(args, row, i) : 0.0, .id = i};
+    bool all = args->mode != LF_CANDIDATES_RESTRICT || visible <= args->topk;
+    for (; all && n < visible; n++)
+        items[n] = (struct item){.score = visible > args->topk ? score_at(args, row, n) : 0.0,
+                                 .id = n};
+    for (uint32_t i = 0; !all && i < args->n_blocks[row]; i++)
+        for (uint32_t j = 0; j < args->block_size; j++) {
+            uint32_t id = args->blocks[(size_t)row * args->topk_blocks + i] * args->block_size + j;
+            if (id < visible) {
+                items[n] = (struct item){.score = score_at(args, row, n), .id = id};
+                n++;
+            }
+        }
     return n;
 }
 
@@ -82,14 +80,12 @@ void lf_index_select_f64(const struct lf_index_select_args *args, double *out) {
     for (uint32_t row = 0; row < args->rows; row++)
         most = args->visible[row] > most ? args->visible[row] : most;
     struct item *items = malloc(most * sizeof *items);
-    char *inside = malloc((size_t)most + 1);
-    LF_ASSERT(items != NULL && inside != NULL);
+    LF_ASSERT(items != NULL);
     for (uint32_t row = 0; row < args->rows; row++, out += args->topk + args->topk_blocks) {
-        uint32_t n = gather_entries(args, row, items, inside);
+        uint32_t n = gather_entries(args, row, items);
         put_best(items, n, args->topk, args->topk, out);
         n = args->mode == LF_CANDIDATES_PUBLISH ? gather_blocks(args, row, items) : 0;
         put_best(items, n, args->topk_blocks, args->topk_blocks, out + args->topk);
     }
     free(items);
-    free(inside);
 }
