@@ -92,8 +92,6 @@ static cudaError_t open_parts(struct lf_cuda *cuda) {
         status = open_pool(cuda);
     if (status == cudaSuccess)
         status = cudaMallocHost((void **)&cuda->stage, LF_CUDA_STAGE_BYTES);
-    for (int i = 0; i < 2 && status == cudaSuccess; i++)
-        status = cudaEventCreate(&cuda->mark[i]);
     if (status == cudaSuccess)
         status = cudaMallocHost((void **)&cuda->ring_host, RING_BYTES);
     if (status == cudaSuccess)
@@ -132,7 +130,7 @@ void lf_cuda_close(struct lf_cuda *cuda) {
         cudaFreeHost(cuda->ring_host);
     if (cuda->stage)
         cudaFreeHost(cuda->stage);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < LF_CUDA_MARKS; i++)
         if (cuda->mark[i])
             cudaEventDestroy(cuda->mark[i]);
     if (cuda->stream)
@@ -240,6 +238,7 @@ bool lf_cuda_begin(struct lf_cuda *cuda) {
                                            cuda->ring_host + cuda->sent, bytes,
                                            cudaMemcpyHostToDevice, cuda->stream), "launch tables");
     cuda->sent = cuda->used;
+    cuda->launches++;
     return !has_failed(cuda);
 }
 
@@ -248,13 +247,26 @@ cudaStream_t lf_cuda_stream(struct lf_cuda *cuda) {
 }
 
 void lf_cuda_mark(struct lf_cuda *cuda, int mark) {
+    cudaEvent_t *event = &cuda->mark[mark];
+    LF_ASSERT(mark >= 0 && mark < LF_CUDA_MARKS);
+    if (lf_cuda_ready(cuda) && !*event)
+        lf_cuda_note(cuda, cudaEventCreate(event), "time mark");
     if (!has_failed(cuda))
-        lf_cuda_note(cuda, cudaEventRecord(cuda->mark[mark], cuda->stream), "time mark");
+        lf_cuda_note(cuda, cudaEventRecord(*event, cuda->stream), "time mark");
+}
+
+float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to) {
+    float ms = 0;
+    if (!has_failed(cuda))
+        lf_cuda_note(cuda, cudaEventElapsedTime(&ms, cuda->mark[from], cuda->mark[to]),
+                     "time marks");
+    return ms;
 }
 
 float lf_cuda_elapsed_ms(struct lf_cuda *cuda) {
-    float ms = 0;
-    if (!has_failed(cuda))
-        lf_cuda_note(cuda, cudaEventElapsedTime(&ms, cuda->mark[0], cuda->mark[1]), "time marks");
-    return ms;
+    return lf_cuda_between_ms(cuda, 0, 1);
+}
+
+uint64_t lf_cuda_launches(const struct lf_cuda *cuda) {
+    return cuda->launches;
 }

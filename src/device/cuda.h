@@ -57,8 +57,12 @@ const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes)
 void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at);
 
 // Milliseconds of device time between two calls of lf_cuda_mark; both must have been waited for.
-void lf_cuda_mark(struct lf_cuda *cuda, int mark); // 0 or 1
-float lf_cuda_elapsed_ms(struct lf_cuda *cuda);
+enum { LF_CUDA_MARKS = 128 };
+void lf_cuda_mark(struct lf_cuda *cuda, int mark); // 0 to LF_CUDA_MARKS - 1
+float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to);
+float lf_cuda_elapsed_ms(struct lf_cuda *cuda); // from 0 to 1
+// How often something was launched since the device was opened.
+uint64_t lf_cuda_launches(const struct lf_cuda *cuda);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 // Stands for cuda.cu in a program built without CUDA: no device opens, so nothing else is called.
 #include "device/cuda.h"
+#include "device/cuda_dummy.h"
 
 enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *err) {
     *out = NULL;
@@ -74,4 +75,26 @@ enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err) {
 bool lf_cuda_is_lost(const struct lf_cuda *cuda) {
     LF_ASSERT(!cuda);
     return true;
+}
+
+void lf_cuda_mark(struct lf_cuda *cuda, int mark) {
+    (void)mark;
+    LF_ASSERT(!cuda);
+}
+
+float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to) {
+    (void)from, (void)to;
+    LF_ASSERT(!cuda);
+    return 0;
+}
+
+uint64_t lf_cuda_launches(const struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+    return 0;
+}
+
+void lf_cuda_dummy(struct lf_cuda *cuda, void *to, const struct lf_dummy_rule *rule,
+                   uint64_t offset, uint64_t bytes) {
+    (void)to, (void)rule, (void)offset, (void)bytes;
+    LF_ASSERT(!cuda);
 }

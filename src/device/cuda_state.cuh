@@ -10,9 +10,10 @@ struct lf_cuda {
     int index;
     double wait_s; // engine.md F-4
     cudaStream_t stream;
-    cudaEvent_t mark[2];
+    cudaEvent_t mark[LF_CUDA_MARKS]; // made when first used
     cudaMemPool_t pool;
     uint8_t *ring_host, *ring_device; // tables of launches: pinned, and where they are sent
+    uint64_t launches;
     size_t used, sent;                // bytes of the ring
     uint8_t *stage;
     size_t staged; // bytes of the stage that copies under way may still read

@@ -57,7 +57,7 @@ static enum lf_status open_dummy(struct lf_checkpoint *c, const struct lf_dummy 
         LF_TRY(lf_topology_cut_tables(&c->topology, dummy->table_rows, err));
     name_dummy(&c->topology, dummy);
     LF_TRY(lf_inventory_build(&c->inventory, &c->arena, &c->topology, err));
-    return lf_dummy_open(c, dummy->seed, err);
+    return lf_dummy_open(c, dummy, err);
 }
 
 static enum lf_status open_files(struct lf_checkpoint *c, struct lf_error *err) {

@@ -33,6 +33,7 @@ struct lf_tensor {
     const uint8_t *data; // in the mapping; any alignment
     uint64_t bytes;
     const char *file;
+    const struct lf_tensor *shares; // made up: the tensor whose data this is; NULL: its own
 };
 
 // MODEL: a folder, else a hub name in the cache (8.3); the error names the hf download command.

@@ -241,6 +241,8 @@ static void fill_sizes(struct lf_checkpoint *c) {
     for (uint32_t i = 0; i < c->shards; i++)
         s->files_missing += c->shard[i].missing;
     for (size_t i = 0; i < c->tensors; i++) {
+        if (c->tensor[i]->shares)
+            continue;
         s->payload_bytes += c->tensor[i]->bytes;
         uint64_t *group = group_bytes(c, c->tensor[i]->name);
         if (group)

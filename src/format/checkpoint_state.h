@@ -23,6 +23,10 @@ struct lf_dummy_store {
     struct lf_tensor *tensor; // [n]; [0..n_text) are not the drafter's
     uint64_t n, n_text;
     uint32_t *part_end; // [n] parts up to and with a tensor
+    const struct lf_tensor **own; // [n_own] those with memory of their own, in its order
+    uint64_t n_own;
+    bool shared;    // layers of a kind share one's
+    bool maps_left; // to whoever made them up elsewhere
     uint8_t *data;      // NULL: this checkpoint has files
     uint64_t bytes;
 };
@@ -46,7 +50,7 @@ struct lf_checkpoint {
 LF_CHECKED enum lf_status lf_shards_open(struct lf_checkpoint *c, struct lf_error *err);
 void lf_shards_close(struct lf_checkpoint *c);
 // The tensors of the inventory in memory that is set apart; c->topology is cut before.
-LF_CHECKED enum lf_status lf_dummy_open(struct lf_checkpoint *c, uint64_t seed,
+LF_CHECKED enum lf_status lf_dummy_open(struct lf_checkpoint *c, const struct lf_dummy *dummy,
                                         struct lf_error *err);
 void lf_dummy_close(struct lf_checkpoint *c);
 // Refuses a folder whose only weights are GGUF files (1.1 rule 2).

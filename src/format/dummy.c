@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "format/checkpoint_state.h"
+#include "format/dummy_rule.h"
 
 enum { TILE = 32, PART_BYTES = 1 << 20, NAME_BYTES = 128 };
 
@@ -42,18 +43,16 @@ static enum lf_status add(struct lf_checkpoint *c, const char *name, const char 
     struct lf_tensor *t = &d->tensor[d->n];
     char full[NAME_BYTES];
     int len = snprintf(full, sizeof full, "%s%s", name, part);
-    uint64_t room = (INT64_MAX - d->bytes) / size[dtype], bytes = rows * cols * size[dtype];
     LF_ASSERT(len > 0 && len < NAME_BYTES && rows && cols);
-    if (cols > room / rows || d->bytes + bytes > (uint64_t)UINT32_MAX * (PART_BYTES / 2))
+    if (cols > INT64_MAX / size[dtype] / rows)
         return lf_fail(err, LF_E_TOO_LARGE, "config.json: tensor %s is too large", full);
     *t = (struct lf_tensor){.name = lf_arena_copy(&c->arena, full, (size_t)len), .dtype = dtype,
                             .dtype_name = lf_dtype_name(dtype), .rank = rank,
-                            .shape = {rows, rank == 2 ? cols : 0}, .bytes = bytes, .file = origin};
+                            .shape = {rows, rank == 2 ? cols : 0},
+                            .bytes = rows * cols * size[dtype], .file = origin};
     if (!t->name)
         return lf_fail(err, LF_E_MEM, "out of memory for the list of tensors");
-    uint32_t before = d->n ? d->part_end[d->n - 1] : 0;
-    d->part_end[d->n++] = before + (uint32_t)((bytes - 1) / PART_BYTES + 1);
-    d->bytes += lf_arena_rounded(bytes);
+    d->n++;
     return LF_OK;
 }
 
@@ -94,18 +93,42 @@ static int order_tensors(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-enum lf_status lf_dummy_open(struct lf_checkpoint *c, uint64_t seed, struct lf_error *err) {
+// The tensor of the first layer of the same kind, or the tensor itself.
+static const struct lf_tensor *twin(const struct lf_checkpoint *c, const struct lf_tensor *t) {
+    const char *rest = strncmp(t->name, "layers.", 7) ? NULL : strchr(t->name + 7, '.');
+    char name[NAME_BYTES];
+    if (!c->dummy.shared || !rest)
+        return t;
+    uint32_t layer = (uint32_t)strtoul(t->name + 7, NULL, 10), first = 0;
+    while (lf_topology_kind(&c->topology, first) != lf_topology_kind(&c->topology, layer))
+        first++;
+    snprintf(name, sizeof name, "layers.%u%s", first, rest);
+    return lf_checkpoint_find(c, name);
+}
+
+// Tensors of their own get memory, one after the other, and the parts that fill it.
+static enum lf_status place(struct lf_checkpoint *c, struct lf_error *err) {
     struct lf_dummy_store *d = &c->dummy;
-    size_t most = 2 * c->inventory.n;
-    d->seed = seed;
-    d->tensor = lf_arena_alloc(&c->arena, most, sizeof *d->tensor);
-    d->part_end = lf_arena_alloc(&c->arena, most, sizeof *d->part_end);
-    c->tensor = lf_arena_alloc(&c->arena, most, sizeof *c->tensor);
-    if (!d->tensor || !d->part_end || !c->tensor)
-        return lf_fail(err, LF_E_MEM, "out of memory for the list of tensors");
-    LF_TRY(add_group(c, false, err));
-    d->n_text = d->n;
-    LF_TRY(add_group(c, true, err));
+    uint32_t parts = 0;
+    for (uint64_t i = 0; i < d->n; i++) {
+        struct lf_tensor *t = &d->tensor[i];
+        const struct lf_tensor *first = twin(c, t);
+        t->shares = first == t ? NULL : first;
+        if (!t->shares) {
+            if (t->bytes > (uint64_t)INT64_MAX - d->bytes ||
+                d->bytes + t->bytes > (uint64_t)UINT32_MAX * (PART_BYTES / 2))
+                return lf_fail(err, LF_E_TOO_LARGE, "config.json: tensor %s is too large",
+                               t->name);
+            parts += (uint32_t)((t->bytes - 1) / PART_BYTES + 1);
+            d->bytes += lf_arena_rounded(t->bytes);
+        }
+        d->part_end[i] = parts;
+    }
+    return LF_OK;
+}
+
+static enum lf_status take_memory(struct lf_checkpoint *c, struct lf_error *err) {
+    struct lf_dummy_store *d = &c->dummy;
     // Pages come with the first write, so a plan of any size opens.
     void *data = mmap(NULL, d->bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -116,12 +139,38 @@ enum lf_status lf_dummy_open(struct lf_checkpoint *c, uint64_t seed, struct lf_e
     d->data = data;
     uint64_t at = 0;
     for (uint64_t i = 0; i < d->n; i++) {
+        if (d->tensor[i].shares)
+            continue;
         d->tensor[i].data = d->data + at;
         at += lf_arena_rounded(d->tensor[i].bytes);
-        c->tensor[c->tensors++] = &d->tensor[i];
+        d->own[d->n_own++] = &d->tensor[i];
     }
-    qsort(c->tensor, c->tensors, sizeof *c->tensor, order_tensors);
+    for (uint64_t i = 0; i < d->n; i++)
+        if (d->tensor[i].shares)
+            d->tensor[i].data = d->tensor[i].shares->data;
     return LF_OK;
+}
+
+enum lf_status lf_dummy_open(struct lf_checkpoint *c, const struct lf_dummy *dummy,
+                             struct lf_error *err) {
+    struct lf_dummy_store *d = &c->dummy;
+    size_t most = 2 * c->inventory.n;
+    d->seed = dummy->seed;
+    d->shared = dummy->shared;
+    d->tensor = lf_arena_alloc(&c->arena, most, sizeof *d->tensor);
+    d->part_end = lf_arena_alloc(&c->arena, most, sizeof *d->part_end);
+    d->own = lf_arena_alloc(&c->arena, most, sizeof *d->own);
+    c->tensor = lf_arena_alloc(&c->arena, most, sizeof *c->tensor);
+    if (!d->tensor || !d->part_end || !d->own || !c->tensor)
+        return lf_fail(err, LF_E_MEM, "out of memory for the list of tensors");
+    LF_TRY(add_group(c, false, err));
+    d->n_text = d->n;
+    LF_TRY(add_group(c, true, err));
+    for (uint64_t i = 0; i < d->n; i++)
+        c->tensor[c->tensors++] = &d->tensor[i];
+    qsort(c->tensor, c->tensors, sizeof *c->tensor, order_tensors);
+    LF_TRY(place(c, err));
+    return take_memory(c, err);
 }
 
 void lf_dummy_close(struct lf_checkpoint *c) {
@@ -139,6 +188,15 @@ uint32_t lf_dummy_parts(const struct lf_checkpoint *checkpoint, bool drafter) {
     return d->part_end[(drafter ? d->n : d->n_text) - 1];
 }
 
+// Linear maps and other tables of two dimensions, but those of the Engram, which stay.
+static bool is_map(const struct lf_tensor *t) {
+    return t->rank == 2 && !strstr(t->name, ".engram.embed.");
+}
+
+void lf_dummy_leave_maps(struct lf_checkpoint *checkpoint) {
+    checkpoint->dummy.maps_left = true;
+}
+
 void lf_dummy_fill(void *checkpoint, uint32_t part, uint32_t worker) {
     const struct lf_dummy_store *d = &((const struct lf_checkpoint *)checkpoint)->dummy;
     uint64_t first = 0, last = d->n - 1;
@@ -151,10 +209,31 @@ void lf_dummy_fill(void *checkpoint, uint32_t part, uint32_t worker) {
             first = middle + 1;
     }
     const struct lf_tensor *t = &d->tensor[first];
+    if (d->maps_left && is_map(t))
+        return;
     uint64_t offset = (uint64_t)(part - (first ? d->part_end[first - 1] : 0)) * PART_BYTES;
     uint64_t left = t->bytes - offset;
     lf_dummy_write(t, d->seed, offset, left < PART_BYTES ? left : PART_BYTES,
                    d->data + (t->data - d->data) + offset);
+}
+
+bool lf_dummy_left(const struct lf_checkpoint *checkpoint, const uint8_t *at,
+                   struct lf_dummy_rule *rule, uint64_t *offset) {
+    const struct lf_dummy_store *d = &checkpoint->dummy;
+    uint64_t first = 0, last = d->n_own;
+    if (!d->maps_left || at < d->data || at >= d->data + d->bytes)
+        return false;
+    while (last - first > 1) {
+        uint64_t middle = first + (last - first) / 2;
+        if (d->own[middle]->data <= at)
+            first = middle;
+        else
+            last = middle;
+    }
+    const struct lf_tensor *t = d->own[first];
+    *rule = lf_dummy_rule_of(t, d->seed);
+    *offset = (uint64_t)(at - t->data);
+    return is_map(t);
 }
 
 const struct lf_tensor *lf_dummy_tensors(const struct lf_checkpoint *checkpoint, uint64_t *n) {

@@ -147,8 +147,8 @@ static enum lf_status open_pool(struct lf_v41 *m, const struct lf_model_options 
 
 static enum lf_status move_weights(struct lf_v41 *m, struct lf_checkpoint *checkpoint,
                                    struct lf_error *err) {
-    struct lf_weights_move move = {.memory = m->device.memory, .pool = m->device.pool,
-                                   .checkpoint = checkpoint};
+    struct lf_weights_move move = {.memory = m->device.memory, .cuda = m->device.cuda,
+                                   .pool = m->device.pool, .checkpoint = checkpoint};
     enum lf_status status = lf_weights_move(&move, &m->weights, err);
     m->weights_there = move.block;
     m->weights_there_bytes = move.bytes;

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include "base/arena.h"
 #include "base/error.h"
+#include "device/cuda.h"
 #include "device/memory.h"
 #include "device/pool.h"
 #include "format/checkpoint.h"
@@ -83,6 +84,7 @@ LF_CHECKED enum lf_status lf_weights_fetch_draft(struct lf_weights *out, struct 
 // Brings the tensors that kernels read to memory, where they lie in one block.
 struct lf_weights_move {
     struct lf_mem *memory;
+    struct lf_cuda *cuda; // makes up what the checkpoint left (format/dummy.h)
     struct lf_pool *pool; // reads the files
     struct lf_checkpoint *checkpoint;
     void *block;    // set: what the weights then point into, the caller's to free

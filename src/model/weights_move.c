@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "device/cuda_dummy.h"
 #include "model/weights.h"
 
 // Tensors start on lines of the device; a slice is touched by one thread and sent as a whole.
@@ -132,6 +133,12 @@ static uint64_t taken(const struct piece *piece) {
     return (piece->bytes + LINE - 1) / LINE * LINE;
 }
 
+// Several pointers may name a tensor; they stand side by side.
+static bool is_again(const struct pieces *p, uint64_t i) {
+    const struct piece *piece = &p->piece[i];
+    return i && piece->from == piece[-1].from && piece->bytes == piece[-1].bytes;
+}
+
 // What goes over together: pages come from the disk by all threads, then one sends them.
 struct batch {
     struct lf_weights_move *move;
@@ -170,17 +177,28 @@ static void send(struct batch *b) {
     b->n = 0;
 }
 
-// A tensor that several pointers name goes over once; they stand side by side.
+// Linear maps of made-up weights were not written here: the device does it in their place.
+static bool make_up(const struct lf_weights_move *m, const struct piece *piece, void *there) {
+    struct lf_dummy_rule rule;
+    uint64_t offset;
+    if (!lf_dummy_left(m->checkpoint, piece->from, &rule, &offset))
+        return false;
+    lf_cuda_dummy(m->cuda, there, &rule, offset, piece->bytes);
+    return true;
+}
+
+// A tensor that several pointers name goes over once.
 static void send_all(struct batch *b, const struct pieces *p) {
     uint64_t end = 0, start = 0;
     for (uint64_t i = 0; i < p->n; i++) {
         const struct piece *piece = &p->piece[i];
-        bool again = i && piece->from == piece[-1].from && piece->bytes == piece[-1].bytes;
+        bool again = is_again(p, i);
         start = again ? start : end;
         end = start + taken(piece);
         uint8_t *there = (uint8_t *)b->move->block + start;
         memcpy(piece->place, &there, sizeof there);
-        for (uint64_t at = 0, n; !again && at < piece->bytes; at += n) {
+        bool done = again || make_up(b->move, piece, there);
+        for (uint64_t at = 0, n; !done && at < piece->bytes; at += n) {
             n = piece->bytes - at < SLICE_BYTES ? piece->bytes - at : SLICE_BYTES;
             b->from[b->n] = piece->from + at;
             b->at[b->n] = start + at;
@@ -207,7 +225,7 @@ enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *
     qsort(p.piece, p.n, sizeof *p.piece, order);
     move->bytes = 0;
     for (uint64_t i = 0; i < p.n; i++)
-        move->bytes += taken(&p.piece[i]);
+        move->bytes += is_again(&p, i) ? 0 : taken(&p.piece[i]);
     move->block = lf_mem_alloc(move->memory, move->bytes);
     if (move->block)
         send_all(&batch, &p);

@@ -74,7 +74,7 @@ static void do_values_follow_from_seed_name_and_index_alone(void **state) {
     uint32_t first[2] = {0, 1};
     demo_path(path);
     struct lf_checkpoint *a = open_made_up(path, (struct lf_dummy){.seed = 5});
-    struct lf_checkpoint *b = open_made_up(path, (struct lf_dummy){5, first, 2, 0});
+    struct lf_checkpoint *b = open_made_up(path, (struct lf_dummy){5, first, 2, 0, false});
     struct lf_checkpoint *other = open_made_up(path, (struct lf_dummy){.seed = 6});
     fill(a, false);
     fill(b, true);
@@ -145,7 +145,7 @@ static void does_a_cut_keep_sources_tables_and_candidates(void **state) {
     char path[4096];
     uint32_t some[] = {1, 5, 6, 7}, orphan[] = {0, 3}, wild[] = {0, 8}, twice[] = {2, 2};
     demo_path(path);
-    struct lf_checkpoint *c = open_made_up(path, (struct lf_dummy){1, some, 4, 4096});
+    struct lf_checkpoint *c = open_made_up(path, (struct lf_dummy){1, some, 4, 4096, false});
     const struct lf_topology *t = lf_checkpoint_topology(c);
     assert_int_equal(t->layers, 4);
     assert_int_equal(t->ratio[0], 0);
@@ -159,14 +159,15 @@ static void does_a_cut_keep_sources_tables_and_candidates(void **state) {
     assert_int_equal(t->draft_layers, 3);
     assert_int_equal(t->draft_taps[0], 1);
     lf_checkpoint_close(c);
-    c = open_made_up(path, (struct lf_dummy){1, some, 1, 0});
+    c = open_made_up(path, (struct lf_dummy){1, some, 1, 0, false});
     t = lf_checkpoint_topology(c);
     assert_int_equal(t->draft_layers, 0);
     assert_true(t->candidate_source >= t->layers);
     lf_checkpoint_close(c);
-    refused(path, (struct lf_dummy){1, orphan, 2, 0}, "layer 3 reads the cache of layer 2");
-    refused(path, (struct lf_dummy){1, wild, 2, 0}, "layer 8: expected ascending ids of the 8");
-    refused(path, (struct lf_dummy){1, twice, 2, 0}, "layer 2: expected ascending ids");
+    refused(path, (struct lf_dummy){1, orphan, 2, 0, false}, "layer 3 reads the cache of layer 2");
+    refused(path, (struct lf_dummy){1, wild, 2, 0, false},
+            "layer 8: expected ascending ids of the 8");
+    refused(path, (struct lf_dummy){1, twice, 2, 0, false}, "layer 2: expected ascending ids");
     refused(path, (struct lf_dummy){.table_rows = 23}, "expected at least 2 a column");
 }
 
@@ -190,6 +191,39 @@ static void are_bad_configurations_refused(void **state) {
     folder_free(&folder);
 }
 
+// At the release's sizes: pages that nobody writes take no memory.
+static void do_layers_of_a_kind_share_their_tensors_when_asked(void **state) {
+    (void)state;
+    char path[4096], name[128];
+    uint64_t n, shared = 0, own_bytes = 0;
+    snprintf(path, sizeof path, "%s/tests/data", env_value("LF_SOURCE_ROOT"));
+    struct lf_checkpoint *c = open_made_up(path, (struct lf_dummy){.seed = 1, .table_rows = 4096,
+                                                                   .shared = true});
+    const struct lf_topology *t = lf_checkpoint_topology(c);
+    const struct lf_tensor *made = lf_dummy_tensors(c, &n);
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t layer = 0, first = 0;
+        bool of_layer = sscanf(made[i].name, "layers.%u.", &layer) == 1;
+        while (lf_topology_kind(t, first) != lf_topology_kind(t, layer))
+            first++;
+        bool twin = of_layer && first != layer;
+        assert_int_equal(twin, made[i].shares != NULL);
+        own_bytes += twin ? 0 : made[i].bytes;
+        if (!twin)
+            continue;
+        snprintf(name, sizeof name, "layers.%u%s", first, strchr(made[i].name + 7, '.'));
+        assert_string_equal(made[i].shares->name, name);
+        assert_ptr_equal(made[i].data, made[i].shares->data);
+        assert_int_equal(made[i].bytes, made[i].shares->bytes);
+        shared++;
+    }
+    struct lf_checkpoint_summary summary;
+    lf_checkpoint_summary(c, &summary);
+    assert_true(shared > 0);
+    assert_int_equal(summary.payload_bytes, own_bytes);
+    lf_checkpoint_close(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_the_tensors_those_of_a_real_checkpoint),
@@ -197,6 +231,7 @@ int main(void) {
         cmocka_unit_test(do_maps_keep_the_size_of_what_they_get),
         cmocka_unit_test(does_a_cut_keep_sources_tables_and_candidates),
         cmocka_unit_test(are_bad_configurations_refused),
+        cmocka_unit_test(do_layers_of_a_kind_share_their_tensors_when_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

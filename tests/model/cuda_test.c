@@ -4,9 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include "cuda/host/host_cuda.h"
 #include "device/cuda_memory.h"
+#include "env.h"
+#include "format/dummy.h"
 #include "golden.h"
 #include "kernel/cuda_table.h"
 #include "model/v41.h"
@@ -23,15 +26,19 @@ static void must(enum lf_status status, const struct lf_error *err) {
         fail_msg("%s", err->text);
 }
 
+static struct lf_model_device played(void) {
+    return (struct lf_model_device){.cuda = cuda, .kernels = &lf_cuda_kernels,
+                                    .memory = &memory.mem, .aside = &memory.mem,
+                                    .arithmetic = LF_CUDA_ARITHMETIC, .name = "played"};
+}
+
 static int open_all(void **state) {
     struct lf_error err = LF_ERROR_INIT;
     (void)state;
     lf_demo_open(&demo);
     must(lf_cuda_open(&cuda, 0, &err), &err);
     lf_cuda_memory_init(&memory, cuda);
-    struct lf_model_device device = {.cuda = cuda, .kernels = &lf_cuda_kernels,
-                                     .memory = &memory.mem, .aside = &memory.mem,
-                                     .arithmetic = LF_CUDA_ARITHMETIC, .name = "played"};
+    struct lf_model_device device = played();
     struct lf_model_options options = {.slots = 2, .context = CONTEXT, .chunk_rows = 64,
                                        .threads = 1, .device = &device};
     target = lf_demo_target(&demo, &options);
@@ -90,6 +97,38 @@ static void are_weights_brought_to_the_device_and_named_for_it(void **state) {
     cpu->ops->close(cpu);
 }
 
+// A model of made-up weights; left: the device writes its maps.
+static struct lf_v41 *made_up(struct lf_checkpoint **c, bool left) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_target *made;
+    struct lf_model_device device = played();
+    struct lf_model_options options = {.slots = 1, .context = CONTEXT, .chunk_rows = 64,
+                                       .threads = 1, .device = &device};
+    struct lf_dummy dummy = {.seed = 3};
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/models/demo", env_value("LF_SOURCE_ROOT"));
+    must(lf_checkpoint_open_dummy(c, folder, &dummy, &err), &err);
+    if (left)
+        lf_dummy_leave_maps(*c);
+    for (uint32_t i = 0; i < lf_dummy_parts(*c, true); i++)
+        lf_dummy_fill(*c, i, 0);
+    must(lf_model_open(&made, *c, &demo.map, &options, &err), &err);
+    return (struct lf_v41 *)made;
+}
+
+static void does_a_device_make_up_the_bytes_that_the_host_would_send(void **state) {
+    struct lf_checkpoint *c, *left;
+    struct lf_v41 *sent = made_up(&c, false), *made = made_up(&left, true);
+    (void)state;
+    assert_int_equal(made->weights_there_bytes, sent->weights_there_bytes);
+    assert_memory_equal(made->weights_there, sent->weights_there, sent->weights_there_bytes);
+    assert_string_equal(made->target.fingerprint, sent->target.fingerprint);
+    made->target.ops->close(&made->target);
+    sent->target.ops->close(&sent->target);
+    lf_checkpoint_close(left);
+    lf_checkpoint_close(c);
+}
+
 // engine.md F-2: the launch fails, the state is as before, and the next one is as if it had not.
 static void does_a_failed_launch_fail_its_call_and_no_other(void **state) {
     struct lf_error err = LF_ERROR_INIT;
@@ -145,6 +184,7 @@ static void does_a_lost_device_refuse_to_reset_a_slot(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_weights_brought_to_the_device_and_named_for_it),
+        cmocka_unit_test(does_a_device_make_up_the_bytes_that_the_host_would_send),
         cmocka_unit_test_setup(does_a_failed_launch_fail_its_call_and_no_other, start_over),
         cmocka_unit_test_setup(does_a_prompt_whose_launch_fails_leave_the_slot_empty, start_over),
         cmocka_unit_test_setup(does_storage_that_cannot_be_had_fail_the_growth_alone, start_over),
