@@ -10,10 +10,13 @@
 enum { LF_WARP = 32 };
 #define LF_ALL_LANES 0xFFFFFFFFu
 
+enum { LF_PARAMETER_BYTES = 4096 }; // of a launch, on every toolkit
+
 // A launch without blocks is none. name: of the kernel, for the sentence of a failure.
 template <typename Args>
 static void lf_cuda_launch(struct lf_device *device, const char *name, void (*kernel)(Args),
                            dim3 grid, uint32_t threads, const Args &args) {
+    static_assert(sizeof(Args) <= LF_PARAMETER_BYTES, "a launch's parameter is too large");
     if (!lf_cuda_begin(device->cuda) || !grid.x || !grid.y || !grid.z)
         return;
     cudaLaunchConfig_t config = {};
@@ -25,12 +28,6 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
 
 static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
     return (uint32_t)((items + a_block - 1) / a_block);
-}
-
-// A table of n elements (device/cuda.h).
-template <typename T>
-static const T *lf_cuda_table_of(struct lf_device *device, const T *table, size_t n) {
-    return (const T *)lf_cuda_table(device->cuda, table, n * sizeof *table);
 }
 
 // Place of a thread among all of a launch in one dimension.

@@ -14,14 +14,6 @@ struct lf_row {
     uint32_t wants;    // LF_WANT_* bits
 };
 
-// Lanes that a call's rows can name: one more than the greatest.
-static inline uint32_t lf_row_lanes(const struct lf_row *row, uint32_t rows) {
-    uint32_t lanes = 0;
-    for (uint32_t r = 0; r < rows; r++)
-        lanes = row[r].lane >= lanes ? row[r].lane + 1 : lanes;
-    return lanes;
-}
-
 // The rows of one lane in a call: positions pos0 .. pos0+rows-1 at call places first, first+1 ...
 struct lf_span {
     uint32_t first, rows; // rows 0: the lane is not in the call

@@ -62,8 +62,9 @@ static void down(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_
     for (uint32_t e = 0; e < layer->experts; e++) {
         const struct lf_matrix *w2 = &layer->expert[e].w2;
         *job++ = (struct lf_linear_job){
-            .w = w2, .group = w->expert_first + e, .x = lf_linear_input(w2, w->gate, w->up),
-            .x_stride = dim, .y = w->down, .y_stride = t->hidden};
+            .w = w2, .rows = w->rows, .group = w->expert_first + e,
+            .x = lf_linear_input(w2, w->gate, w->up), .x_stride = dim, .y = w->down,
+            .y_stride = t->hidden};
     }
     *job++ = (struct lf_linear_job){
         .w = &layer->shared.w2, .rows = w->rows,

@@ -3,9 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256, GUARD = 256, PAGES_BYTES = 1 << 20, SHOWN = 3 };
+enum { ALIGNMENT = 256, GUARD = 256, SHOWN = 3 };
 
 void check_start(struct check *c, const char *text, ...) {
     va_list args;
@@ -13,7 +14,7 @@ void check_start(struct check *c, const char *text, ...) {
     vsnprintf(c->problem, sizeof c->problem, text, args);
     va_end(args);
     memset(c->host, 0xA5, c->used);
-    c->used = c->pages_used = 0;
+    c->used = c->tables_used = 0;
     c->operands = 0;
 }
 
@@ -33,16 +34,23 @@ void *check_mirror(const struct check *c, const void *operand) {
     return operand ? c->device + ((const uint8_t *)operand - c->host) : NULL;
 }
 
-uint8_t **check_pages(struct check *c, uint8_t *const *page, uint32_t n) {
-    uint8_t **table = (uint8_t **)(c->pages + c->pages_used);
-    size_t bytes = n * sizeof *page;
-    LF_ASSERT(c->pages_used + bytes <= PAGES_BYTES);
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t *mirror = check_mirror(c, page[i]);
-        lf_cuda_upload(c->on.cuda, table + i, &mirror, sizeof mirror);
-    }
-    c->pages_used += bytes;
-    return table;
+void *check_table(struct check *c, const void *table, size_t bytes) {
+    uint8_t *at = c->tables + c->tables_used;
+    size_t room = (bytes + 255) / 256 * 256;
+    LF_ASSERT(room <= CHECK_TABLES_BYTES - c->tables_used);
+    lf_cuda_upload(c->on.cuda, at, table, bytes);
+    c->tables_used += room;
+    return at;
+}
+
+void *check_pointers(struct check *c, const void *table, uint32_t n) {
+    void **mirror = malloc((n + 1) * sizeof *mirror);
+    LF_ASSERT(mirror);
+    for (uint32_t i = 0; i < n; i++)
+        mirror[i] = check_mirror(c, ((void *const *)table)[i]);
+    void *at = check_table(c, mirror, n * sizeof *mirror);
+    free(mirror);
+    return at;
 }
 
 void check_keep(struct check *c) {

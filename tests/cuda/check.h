@@ -16,13 +16,13 @@ struct sizes {
     uint32_t experts, top, expert_dim, engram_dim, engram_columns;
 };
 
-enum { CHECK_OPERANDS_MAX = 64 };
+enum { CHECK_OPERANDS_MAX = 64, CHECK_TABLES_BYTES = 1 << 20 };
 struct check {
     struct lf_device on; // each column uses its own part
     struct lf_kernels cpu;
     uint8_t *original, *host, *back; // before; after the CPU column; after the CUDA column
-    uint8_t *device, *pages;         // the mirror; page tables, which are pointers and differ
-    size_t room, used, pages_used;
+    uint8_t *device, *tables;        // the mirror; tables of addresses
+    size_t room, used, tables_used;
     struct {
         const char *name;
         size_t at, bytes;
@@ -41,8 +41,10 @@ void check_start(struct check *c, const char *text, ...) __attribute__((format(p
 void *check_new(struct check *c, const char *name, size_t bytes);
 // Where it lies on the device; NULL for NULL.
 void *check_mirror(const struct check *c, const void *operand);
-// A page table of n pages in device memory, for host pages of the arena.
-uint8_t **check_pages(struct check *c, uint8_t *const *page, uint32_t n);
+// A table in device memory that is no operand: it holds addresses, which differ on both sides.
+void *check_table(struct check *c, const void *table, size_t bytes);
+// A table of n addresses in the arena, as the device sees them.
+void *check_pointers(struct check *c, const void *table, uint32_t n);
 // Keeps the arena as it is: what both columns start from.
 void check_keep(struct check *c);
 void check_send(struct check *c);

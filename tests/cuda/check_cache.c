@@ -5,12 +5,12 @@
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
 
-enum { LANES = 3, ROWS_MAX = 4096, PAGES_MAX = 4096 };
+enum { LANES = 3, PAGES_MAX = 4096 };
 
 void check_compress_pool(struct check *c, const struct sizes *s) {
     for (int style = 0; style < STYLES; style++) {
         enum { ENTRIES = 11 };
-        const float *first[ENTRIES], *second[ENTRIES], *first_at[ENTRIES], *second_at[ENTRIES];
+        const float *first[ENTRIES], *second[ENTRIES];
         check_start(c, "%s: style %d", s->name, style);
         struct lf_compress_pool_args a = {.entries = ENTRIES, .dim = s->head_dim, .first = first,
                                           .second = second};
@@ -20,11 +20,11 @@ void check_compress_pool(struct check *c, const struct sizes *s) {
             for (uint32_t d = 0; style == STYLE_NORMAL && d < 4 * s->head_dim; d++)
                 rows[d] = fmodf(rows[d], 8.0f);
             first[j] = rows, second[j] = rows + 2 * (size_t)s->head_dim;
-            first_at[j] = check_mirror(c, first[j]), second_at[j] = check_mirror(c, second[j]);
         }
         a.y = check_new(c, "y", (size_t)2 * ENTRIES * s->head_dim);
         struct lf_compress_pool_args d = a;
-        d.first = first_at, d.second = second_at;
+        d.first = check_pointers(c, first, ENTRIES);
+        d.second = check_pointers(c, second, ENTRIES);
         MIRROR(c, d, y);
         CHECK_KERNEL(c, compress_pool, &a, &d);
     }
@@ -32,28 +32,30 @@ void check_compress_pool(struct check *c, const struct sizes *s) {
 
 // Rows of LANES lanes: lane l has a third of them, at positions from pos0 on.
 struct call {
-    struct lf_row row[ROWS_MAX];
-    struct lf_span span[LANES];
+    struct lf_row *row;   // [rows]
+    struct lf_span *span; // [LANES]
 };
 
-static void make_call(struct check *c, struct call *call, uint32_t rows, uint32_t past) {
+static struct call make_call(struct check *c, uint32_t rows, uint32_t past) {
+    struct call made = {check_new(c, "row", rows * sizeof *made.row),
+                        check_new(c, "span", LANES * sizeof *made.span)};
     uint32_t r = 0;
     for (uint32_t lane = 0; lane < LANES; lane++) {
         uint32_t end = lane + 1 == LANES ? rows : rows * (lane + 1) / LANES;
-        call->span[lane] = (struct lf_span){r, end - r, lane ? check_random(c, past) : 0};
-        for (uint64_t p = call->span[lane].pos0; r < end; r++, p++)
-            call->row[r] = (struct lf_row){.lane = lane, .position = p, .index = r,
-                                           .depth = check_random(c, 3)};
+        made.span[lane] = (struct lf_span){r, end - r, lane ? check_random(c, past) : 0};
+        for (uint64_t p = made.span[lane].pos0; r < end; r++, p++)
+            made.row[r] = (struct lf_row){.lane = lane, .position = p, .index = r,
+                                          .depth = check_random(c, 3)};
     }
+    return made;
 }
 
 void check_ring_store(struct check *c, const struct sizes *s) {
-    static struct call call;
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++) {
         uint32_t rows = s->rows[i], ring_rows = 16, bytes = s->head_dim + 1;
-        uint8_t *ring[LANES], *mirror[LANES];
+        uint8_t *ring[LANES];
         check_start(c, "%s: %u rows", s->name, rows);
-        make_call(c, &call, rows, 1000);
+        struct call call = make_call(c, rows, 1000);
         struct lf_ring_store_args a = {.rows = rows, .row = call.row, .depth_min = i % 2,
                                        .span = call.span, .kept = ring_rows, .row_bytes = bytes,
                                        .ring = ring, .ring_rows = ring_rows,
@@ -61,13 +63,11 @@ void check_ring_store(struct check *c, const struct sizes *s) {
         uint8_t *x = check_new(c, "x", (size_t)rows * bytes);
         check_bytes(c, x, (size_t)rows * bytes);
         a.x = x;
-        for (uint32_t lane = 0; lane < LANES; lane++) {
+        for (uint32_t lane = 0; lane < LANES; lane++)
             ring[lane] = check_new(c, "ring", ring_rows * a.ring_pitch);
-            mirror[lane] = check_mirror(c, ring[lane]);
-        }
         struct lf_ring_store_args d = a;
-        MIRROR(c, d, x);
-        d.ring = mirror;
+        MIRROR(c, d, row), MIRROR(c, d, span), MIRROR(c, d, x);
+        d.ring = check_pointers(c, ring, LANES);
         CHECK_KERNEL(c, ring_store, &a, &d);
     }
 }
@@ -75,13 +75,15 @@ void check_ring_store(struct check *c, const struct sizes *s) {
 // Pages of packed rows for each lane, on both sides. low, high: of the scale bytes.
 struct paged {
     uint8_t *page[LANES][PAGES_MAX];
-    struct lf_paged host[LANES], device[LANES];
+    struct lf_paged host[LANES];
+    const struct lf_paged *device; // [LANES]
 };
 
 static void make_pages(struct check *c, struct paged *paged, uint32_t rows, uint32_t row_bytes,
                        uint32_t codes_bytes, uint8_t low, uint8_t high) {
     uint32_t pages = (rows + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS;
     size_t page_bytes = (size_t)LF_PAGE_ROWS * row_bytes;
+    struct lf_paged device[LANES];
     LF_ASSERT(pages <= PAGES_MAX);
     for (uint32_t lane = 0; lane < LANES; lane++) {
         uint8_t *all = check_new(c, "pages", pages * page_bytes);
@@ -93,8 +95,9 @@ static void make_pages(struct check *c, struct paged *paged, uint32_t rows, uint
         for (uint32_t p = 0; p < pages; p++)
             paged->page[lane][p] = all + (pages - 1 - p) * page_bytes;
         paged->host[lane].page = paged->page[lane];
-        paged->device[lane].page = check_pages(c, paged->page[lane], pages);
+        device[lane].page = check_pointers(c, paged->page[lane], pages);
     }
+    paged->device = check_table(c, device, sizeof device);
 }
 
 // Ascending blocks of a row, and how many: what PUBLISH leaves for RESTRICT.
@@ -110,10 +113,9 @@ static void make_blocks(struct check *c, const struct sizes *s, uint32_t visible
 static void score_problem(struct check *c, const struct sizes *s, uint32_t rows, int wild,
                           bool in_blocks) {
     static struct paged paged;
-    static struct call call;
     uint32_t dim = s->index_dim, heads = s->index_heads, most = s->entries;
     check_start(c, "%s: %u rows, wild %d, in blocks %d", s->name, rows, wild, in_blocks);
-    make_call(c, &call, rows, 1000);
+    struct call call = make_call(c, rows, 1000);
     make_pages(c, &paged, most, lf_qf4e_row_bytes(dim), dim / 2, wild ? 0 : 120, wild ? 255 : 130);
     struct lf_index_score_args a = {.rows = rows, .heads = heads, .dim = dim, .row = call.row,
                                     .weight_scale = 0.0123f, .keys = paged.host,
@@ -132,7 +134,8 @@ static void score_problem(struct check *c, const struct sizes *s, uint32_t rows,
         a.candidates = (struct lf_candidates){blocks, n_blocks, s->block_size, s->topk_blocks};
     a.score = check_new(c, "score", sizeof(float) * rows * a.score_stride);
     struct lf_index_score_args d = a;
-    MIRROR(c, d, q), MIRROR(c, d, head_weight), MIRROR(c, d, visible), MIRROR(c, d, score);
+    MIRROR(c, d, row), MIRROR(c, d, q), MIRROR(c, d, head_weight), MIRROR(c, d, visible);
+    MIRROR(c, d, score);
     if (in_blocks)
         MIRROR(c, d, candidates.blocks), MIRROR(c, d, candidates.n_blocks);
     d.keys = paged.device;
@@ -207,14 +210,13 @@ static uint8_t *new_window(struct check *c, const char *name, uint32_t rows, uin
 
 static void attention_problem(struct check *c, const struct sizes *s, uint32_t rows, int kind) {
     static struct paged paged;
-    static struct call call;
     bool with_entries = kind != 1, wild = kind == 2, whole = kind == 3;
     uint32_t ring_rows = 1, dim = s->head_dim, all = s->entries < 2000 ? s->entries : 2000;
-    uint8_t *ring[LANES], *mirror[LANES];
+    uint8_t *ring[LANES];
     while (ring_rows < s->window)
         ring_rows *= 2;
     check_start(c, "%s: %u rows, kind %d", s->name, rows, kind);
-    make_call(c, &call, rows, 3 * s->window);
+    struct call call = make_call(c, rows, 3 * s->window);
     struct lf_attention_args a = {.rows = rows, .heads = s->heads, .head_dim = dim,
                                   .row = call.row, .scale = 1.0f / sqrtf((float)dim),
                                   .window = s->window, .whole_span = whole, .span = call.span,
@@ -222,10 +224,8 @@ static void attention_problem(struct check *c, const struct sizes *s, uint32_t r
     a.q = check_new_bf16(c, "q", (size_t)rows * s->heads * dim, wild ? STYLE_ANY : STYLE_NORMAL);
     a.sink = check_new_f32(c, "sink", s->heads, STYLE_NORMAL);
     a.call_keys = new_window(c, "call_keys", rows, dim, wild);
-    for (uint32_t lane = 0; lane < LANES; lane++) {
+    for (uint32_t lane = 0; lane < LANES; lane++)
         ring[lane] = new_window(c, "ring", ring_rows, dim, wild);
-        mirror[lane] = check_mirror(c, ring[lane]);
-    }
     uint32_t *selected = check_new(c, "selected", sizeof *selected * rows * s->topk);
     uint32_t *n_selected = check_new(c, "n_selected", sizeof *n_selected * rows);
     if (with_entries)
@@ -238,9 +238,9 @@ static void attention_problem(struct check *c, const struct sizes *s, uint32_t r
     a.entries = with_entries ? paged.host : NULL;
     a.o = check_new(c, "o", (size_t)2 * rows * s->heads * dim);
     struct lf_attention_args d = a;
-    MIRROR(c, d, q), MIRROR(c, d, sink), MIRROR(c, d, call_keys), MIRROR(c, d, selected);
-    MIRROR(c, d, n_selected), MIRROR(c, d, o);
-    d.ring = mirror;
+    MIRROR(c, d, row), MIRROR(c, d, q), MIRROR(c, d, sink), MIRROR(c, d, span);
+    MIRROR(c, d, call_keys), MIRROR(c, d, selected), MIRROR(c, d, n_selected), MIRROR(c, d, o);
+    d.ring = check_pointers(c, ring, LANES);
     d.entries = with_entries ? paged.device : NULL;
     CHECK_KERNEL(c, attention, &a, &d);
 }

@@ -132,7 +132,7 @@ static struct lf_linear_job new_job(struct check *c, const struct lf_matrix *w, 
         uint32_t *group = check_new(c, "group", 2 * sizeof *group);
         group[0] = first, group[1] = first + rows;
         job.group = group;
-        job.rows = 99999; // not read
+        job.rows = rows + j; // at most
     }
     job.y = check_new(c, "y", (size_t)all * (w->out + 1) * (job.y_f32 ? 4 : 2));
     return job;

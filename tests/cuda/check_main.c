@@ -6,7 +6,7 @@
 #include "cuda/check.h"
 #include "device/pool.h"
 
-enum { SCRATCH_BYTES = 4 << 20, PAGES_BYTES = 1 << 20 };
+enum { SCRATCH_BYTES = 4 << 20 };
 
 static const struct sizes demo = {
     .name = "demo", .rows = {1, 3, 17}, .hidden = 256, .streams = 4, .heads = 4, .head_dim = 64,
@@ -34,7 +34,7 @@ static enum lf_status open_check(struct check *c, size_t room, struct lf_error *
     LF_TRY(lf_pool_open(&c->on.pool, threads > 1 ? (uint32_t)threads : 1, SCRATCH_BYTES, err));
     LF_TRY(lf_kernels_init(&c->cpu, LF_ISA_AUTO, err));
     LF_TRY(lf_cuda_alloc(c->on.cuda, (void **)&c->device, room, "the arena", err));
-    LF_TRY(lf_cuda_alloc(c->on.cuda, (void **)&c->pages, PAGES_BYTES, "page tables", err));
+    LF_TRY(lf_cuda_alloc(c->on.cuda, (void **)&c->tables, CHECK_TABLES_BYTES, "tables", err));
     c->original = malloc(room);
     c->host = malloc(room);
     c->back = malloc(room);
@@ -46,7 +46,7 @@ static void close_check(struct check *c) {
     free(c->host);
     free(c->back);
     lf_cuda_free(c->on.cuda, c->device);
-    lf_cuda_free(c->on.cuda, c->pages);
+    lf_cuda_free(c->on.cuda, c->tables);
     lf_pool_close(c->on.pool);
     lf_cuda_close(c->on.cuda);
 }

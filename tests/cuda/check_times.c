@@ -4,15 +4,15 @@
 #include <string.h>
 #include "cuda/check.h"
 
-enum { BATCH = 8, BATCHES = 9, VARIANTS = 4, LANES = 1, ROWS_MAX = 2048 };
+enum { BATCH = 8, BATCHES = 9, VARIANTS = 4, LANES = 1, ROWS_MAX = 2048, PAGES_MAX = 4096 };
 
 // Regions of the arena that operands are taken from: what they hold matters to no time.
 struct regions {
     uint8_t *weight, *scale, *out; // codes; scale bytes of ordinary size; written
     uint16_t *x;
     float *f;
-    struct lf_row row[ROWS_MAX];
-    struct lf_span span[LANES];
+    const struct lf_row *row; // of the present launches
+    const struct lf_span *span;
 };
 
 static int by_value(const void *a, const void *b) {
@@ -69,11 +69,15 @@ static void fill_regions(struct check *c, struct regions *g) {
     check_send(c);
 }
 
-// Rows of one lane that end at a position.
-static void set_rows(struct regions *g, uint32_t rows, uint64_t end) {
-    g->span[0] = (struct lf_span){0, rows, end - rows};
+// Rows of one lane that end at a position, and no other table.
+static void set_rows(struct check *c, struct regions *g, uint32_t rows, uint64_t end) {
+    struct lf_span span[LANES] = {{0, rows, end - rows}};
+    struct lf_row row[ROWS_MAX];
     for (uint32_t r = 0; r < rows; r++)
-        g->row[r] = (struct lf_row){.position = end - rows + r, .index = r};
+        row[r] = (struct lf_row){.position = end - rows + r, .index = r};
+    c->tables_used = 0;
+    g->row = check_table(c, row, rows * sizeof *row);
+    g->span = check_table(c, span, sizeof span);
 }
 
 static void time_map(struct check *c, struct regions *g, enum lf_weight_format format,
@@ -131,21 +135,21 @@ static void time_attention(struct check *c, const struct sizes *s, struct region
         selected[i] = i % s->topk * (PAGES * LF_PAGE_ROWS / s->topk);
     for (uint32_t r = 0; r < rows; r++)
         n[r] = s->topk;
-    c->pages_used = 0;
-    lf_cuda_upload(c->on.cuda, c->pages, page, sizeof page);
-    entries[0].page = (uint8_t **)c->pages;
+    set_rows(c, g, rows, 100000);
+    entries[0].page = check_table(c, page, sizeof page);
+    const struct lf_paged *entries_at = check_table(c, entries, sizeof entries);
+    uint8_t *const *ring_at = check_table(c, ring, sizeof ring);
     uint32_t *selected_at = (uint32_t *)(g->out + ((size_t)200 << 20));
     uint32_t *n_at = (uint32_t *)(g->out + ((size_t)190 << 20));
     lf_cuda_upload(c->on.cuda, selected_at, selected, sizeof *selected * rows * s->topk);
     lf_cuda_upload(c->on.cuda, n_at, n, sizeof *n * rows);
     free(selected);
-    set_rows(g, rows, 100000);
     for (int v = 0; v < VARIANTS; v++)
         args[v] = (struct lf_attention_args){
             .rows = rows, .heads = s->heads, .head_dim = s->head_dim, .row = g->row, .q = g->x,
             .scale = 0.044f, .sink = g->f, .window = s->window, .span = g->span,
-            .call_keys = g->weight + ((size_t)64 << 20), .ring = ring, .ring_rows = s->window,
-            .entries = entries, .selected = selected_at, .n_selected = n_at, .topk = s->topk,
+            .call_keys = g->weight + ((size_t)64 << 20), .ring = ring_at, .ring_rows = s->window,
+            .entries = entries_at, .selected = selected_at, .n_selected = n_at, .topk = s->topk,
             .o = (uint16_t *)g->out};
     snprintf(text, sizeof text, "attention, %u keys, %u rows", s->window + s->topk, rows);
     TIME(c, text, attention, args, rows * (128.0 * 528 + 512 * 288));
@@ -155,24 +159,25 @@ static void time_index(struct check *c, const struct sizes *s, struct regions *g
                        uint32_t entries) {
     struct lf_index_score_args score[VARIANTS];
     struct lf_index_select_args select[VARIANTS];
-    struct lf_paged keys[LANES] = {{(uint8_t **)c->pages}};
+    uint8_t *page[PAGES_MAX];
     uint32_t pages = (entries + LF_PAGE_ROWS - 1) / LF_PAGE_ROWS, visible[ROWS_MAX];
     uint32_t row_bytes = lf_qf4e_row_bytes(s->index_dim);
     char text[80];
-    for (uint32_t p = 0; p < pages; p++) {
-        uint8_t *page = g->weight + (size_t)p * LF_PAGE_ROWS * row_bytes;
-        lf_cuda_upload(c->on.cuda, (uint8_t **)c->pages + p, &page, sizeof page);
-    }
+    LF_ASSERT(pages <= PAGES_MAX);
+    set_rows(c, g, rows, entries);
+    for (uint32_t p = 0; p < pages; p++)
+        page[p] = g->weight + (size_t)p * LF_PAGE_ROWS * row_bytes;
+    struct lf_paged keys[LANES] = {{check_table(c, page, pages * sizeof *page)}};
+    const struct lf_paged *keys_at = check_table(c, keys, sizeof keys);
     for (uint32_t r = 0; r < rows; r++)
         visible[r] = entries;
     uint32_t *visible_at = (uint32_t *)(g->out + ((size_t)290 << 20));
     lf_cuda_upload(c->on.cuda, visible_at, visible, sizeof *visible * rows);
-    set_rows(g, rows, entries);
     uint32_t *lists = (uint32_t *)(g->out + ((size_t)250 << 20));
     for (int v = 0; v < VARIANTS; v++) {
         score[v] = (struct lf_index_score_args){
             .rows = rows, .heads = s->index_heads, .dim = s->index_dim, .row = g->row, .q = g->x,
-            .head_weight = g->x, .weight_scale = 0.01f, .keys = keys, .visible = visible_at,
+            .head_weight = g->x, .weight_scale = 0.01f, .keys = keys_at, .visible = visible_at,
             .score = (float *)g->out, .score_stride = entries};
         select[v] = (struct lf_index_select_args){
             .rows = rows, .topk = s->topk, .mode = LF_CANDIDATES_PUBLISH,

@@ -505,7 +505,7 @@ static void a_groups_rows_give_what_they_give_as_a_job(void **state) {
         lf_linear_portable(device, &(struct lf_linear_args){.n_jobs = 1, .job = &all});
         for (uint32_t g = 0; g < GROUPS; g++) {
             job[g] = all;
-            job[g].rows = 0, job[g].y = got, job[g].group = bounds + g;
+            job[g].y = got, job[g].group = bounds + g;
         }
         memset(got, 0xEE, sizeof got);
         struct lf_linear_args args = {.n_jobs = GROUPS, .job = job, .room = room};

@@ -271,19 +271,12 @@ __global__ static void __launch_bounds__(THREADS) attention_heads(struct lf_atte
 
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {
     LF_ASSERT(args->head_dim % 32 == 0 && args->head_dim <= DIM_MAX);
-    struct lf_attention_args copy = *args;
-    uint32_t lanes = lf_row_lanes(args->row, args->rows);
-    copy.row = lf_cuda_table_of(device, args->row, args->rows);
-    copy.span = lf_cuda_table_of(device, args->span, lanes);
-    copy.ring = lf_cuda_table_of(device, args->ring, lanes);
-    if (args->entries)
-        copy.entries = lf_cuda_table_of(device, args->entries, lanes);
     // Few rows share their heads out among more processors; the bits are the same.
     uint32_t wide = lf_blocks(args->heads, WIDE_HEADS);
     if ((uint64_t)args->rows * wide >= lf_cuda_info(device->cuda)->processors)
         lf_cuda_launch(device, "attention", attention_heads<WIDE_HEADS>, dim3(args->rows, wide),
-                       THREADS, copy);
+                       THREADS, *args);
     else
         lf_cuda_launch(device, "attention", attention_heads<NARROW_HEADS>,
-                       dim3(args->rows, lf_blocks(args->heads, NARROW_HEADS)), THREADS, copy);
+                       dim3(args->rows, lf_blocks(args->heads, NARROW_HEADS)), THREADS, *args);
 }

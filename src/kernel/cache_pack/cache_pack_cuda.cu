@@ -77,9 +77,7 @@ __global__ static void cache_pack_groups(struct lf_cache_pack_args a) {
 
 void lf_cache_pack_cuda(struct lf_device *device, const struct lf_cache_pack_args *args) {
     LF_ASSERT(args->dim > 0 && args->dim % LANES == 0);
-    struct lf_cache_pack_args copy = *args;
-    copy.dst = lf_cuda_table_of(device, args->dst, args->rows);
     uint64_t groups = (uint64_t)args->rows * (args->dim / LANES);
     lf_cuda_launch(device, "cache_pack", cache_pack_groups,
-                   dim3(lf_blocks(groups, THREADS / LANES)), THREADS, copy);
+                   dim3(lf_blocks(groups, THREADS / LANES)), THREADS, *args);
 }

@@ -19,9 +19,6 @@ __global__ static void compress_pool_columns(struct lf_compress_pool_args a) {
 }
 
 void lf_compress_pool_cuda(struct lf_device *device, const struct lf_compress_pool_args *args) {
-    struct lf_compress_pool_args copy = *args;
-    copy.first = lf_cuda_table_of(device, args->first, args->entries);
-    copy.second = lf_cuda_table_of(device, args->second, args->entries);
     dim3 grid(args->entries, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(device, "compress_pool", compress_pool_columns, grid, THREADS, copy);
+    lf_cuda_launch(device, "compress_pool", compress_pool_columns, grid, THREADS, *args);
 }

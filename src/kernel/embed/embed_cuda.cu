@@ -5,7 +5,7 @@
 enum { THREADS = 256 };
 
 struct copies {
-    struct lf_embed_args args; // row is a table of the launch
+    struct lf_embed_args args;
     const uint16_t *table;
     uint32_t dim, ids;
     size_t stride;
@@ -31,8 +31,6 @@ void lf_embed_cuda(struct lf_device *device, const struct lf_embed_args *args) {
                        args->table->out, args->out_stride};
     if (!c.stride)
         c.stride = (size_t)args->streams * c.dim;
-    if (args->row)
-        c.args.row = lf_cuda_table_of(device, args->row, args->rows);
     dim3 grid(args->rows, lf_blocks(c.dim, THREADS));
     lf_cuda_launch(device, "embed", embed_rows, grid, THREADS, c);
 }

@@ -81,10 +81,7 @@ __global__ static void index_score_entries(struct lf_index_score_args a) {
 // How many entries are visible is device memory: blocks share out what the stride has room for.
 void lf_index_score_cuda(struct lf_device *device, const struct lf_index_score_args *args) {
     LF_ASSERT(args->dim % 32 == 0 && args->dim <= DIM_MAX);
-    struct lf_index_score_args copy = *args;
-    copy.row = lf_cuda_table_of(device, args->row, args->rows);
-    copy.keys = lf_cuda_table_of(device, args->keys, lf_row_lanes(args->row, args->rows));
     uint32_t blocks = lf_blocks(args->score_stride, KEYS);
     dim3 grid(args->rows, blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
-    lf_cuda_launch(device, "index_score", index_score_entries, grid, THREADS, copy);
+    lf_cuda_launch(device, "index_score", index_score_entries, grid, THREADS, *args);
 }

@@ -43,7 +43,7 @@ enum { LF_LINEAR_PART = 640 };
 
 struct lf_linear_job {
     const struct lf_matrix *w;
-    uint32_t rows;           // 0 is allowed; not read where there is a group
+    uint32_t rows;           // 0 is allowed; of a group: the most that it can have
     const uint16_t *x;       // bf16; row r is at x + (x_index ? x_index[r] : r) * x_stride
     size_t x_stride;         // elements
     const uint32_t *x_index; // [rows] or NULL

@@ -6,13 +6,18 @@
 
 // A warp takes 16 outputs by 8 TILES rows by a part of K, a block all parts of its outputs.
 enum { OUTS = 16, TILE_ROWS = 8, WARPS = 8, THREADS = WARPS * LF_WARP };
-enum { JOBS = 1024, BLOCKS_A_PROCESSOR = 4 };
+enum { JOBS = 1024, FEW = 32, BLOCKS_A_PROCESSOR = 4, TILE_SIZES = 3 };
 
 // Jobs of one format; a launch takes those whose rows are its own: over rows_low, to rows_high.
 struct launch {
-    const struct lf_linear_work *work;
+    const struct lf_linear_work *table; // in device memory; NULL: they are few and stand here
     uint32_t jobs, rows_low, rows_high;
+    struct lf_linear_work few[FEW];
 };
+
+__device__ static const struct lf_linear_work *jobs_of(const struct launch &launch) {
+    return launch.table ? launch.table : launch.few;
+}
 
 // Warps that share the parts of one tile of outputs: a power of two.
 __host__ __device__ static uint32_t part_warps(uint32_t in) {
@@ -121,7 +126,7 @@ __device__ static void run_tile(const struct lf_linear_work &w, uint32_t tile,
 // Tiles of a job in this launch.
 template <int TILES>
 __device__ static uint32_t job_tiles(const struct launch &launch, uint32_t j) {
-    const struct lf_linear_work &w = launch.work[j];
+    const struct lf_linear_work &w = jobs_of(launch)[j];
     uint32_t rows = lf_work_rows(w), outs = OUTS * WARPS / part_warps(w.in);
     if (rows <= launch.rows_low || rows > launch.rows_high)
         return 0;
@@ -160,14 +165,17 @@ __device__ static uint32_t find_job(const uint32_t end[JOBS], uint32_t jobs, uin
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
 template <enum lf_weight_format format, int TILES>
 __global__ static void __launch_bounds__(THREADS, TILES == 8 ? 2 : 3)
-linear_tiles(struct launch launch) {
+linear_tiles(__grid_constant__ const struct launch launch) {
     __shared__ struct sums<TILES> sums;
     __shared__ uint32_t end[JOBS];
+    __shared__ struct lf_linear_work own;
     uint32_t tiles = count_tiles<TILES>(launch, end);
     for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         uint32_t j = find_job(end, launch.jobs, tile);
-        run_tile<format, TILES>(lf_work_of_group(launch.work[j]), tile - (j ? end[j - 1] : 0),
-                                &sums);
+        if (threadIdx.x == 0)
+            own = lf_work_of_group(jobs_of(launch)[j]);
+        __syncthreads();
+        run_tile<format, TILES>(own, tile - (j ? end[j - 1] : 0), &sums);
     }
 }
 
@@ -185,29 +193,40 @@ static struct lf_linear_work work_of(const struct lf_linear_job *job) {
             job->group, m->out, m->in, job->rows, job->y_f32 != 0, whole};
 }
 
-// Jobs of one format as a table.
+// Jobs of one format for a launch; has: those that may have rows of each size of tile.
 struct listed {
-    const struct lf_linear_work *work; // on the device
-    uint32_t n, rows_most;
-    bool has_groups;
+    struct launch launch;
+    bool has[TILE_SIZES];
 };
 
+static uint32_t tile_size(uint32_t rows) {
+    return rows <= TILE_ROWS ? 0 : rows <= 2 * TILE_ROWS ? 1 : 2;
+}
+
 template <enum lf_weight_format format, int TILES>
-static void launch_tiles(struct lf_device *device, const struct listed *jobs, uint32_t rows_low,
+static void launch_tiles(struct lf_device *device, struct listed *jobs, uint32_t rows_low,
                          uint32_t rows_high) {
-    struct launch launch = {jobs->work, jobs->n, rows_low, rows_high};
     uint32_t blocks = lf_cuda_info(device->cuda)->processors * BLOCKS_A_PROCESSOR;
-    if (jobs->has_groups || jobs->rows_most > rows_low)
+    jobs->launch.rows_low = rows_low;
+    jobs->launch.rows_high = rows_high;
+    if (jobs->has[tile_size(rows_high)])
         lf_cuda_launch(device, "linear", linear_tiles<format, TILES>, dim3(blocks), THREADS,
-                       launch);
+                       jobs->launch);
 }
 
 // Tiles suit the rows of each job; no bit depends on them.
 template <enum lf_weight_format format>
-static void launch_jobs(struct lf_device *device, const struct listed *jobs) {
+static void launch_jobs(struct lf_device *device, struct listed *jobs) {
     launch_tiles<format, 1>(device, jobs, 0, TILE_ROWS);
     launch_tiles<format, 2>(device, jobs, TILE_ROWS, 2 * TILE_ROWS);
     launch_tiles<format, 8>(device, jobs, 2 * TILE_ROWS, UINT32_MAX);
+}
+
+// A group may have fewer rows than it may have at most.
+static void add_sizes(struct listed *jobs, const struct lf_linear_job *job) {
+    uint32_t size = tile_size(job->rows);
+    for (uint32_t i = job->group ? 0 : size; i <= size; i++)
+        jobs->has[i] = true;
 }
 
 // The next jobs of the format from *j on, as many as a launch takes.
@@ -215,19 +234,20 @@ static struct listed list_jobs(struct lf_device *device, const struct lf_linear_
                                enum lf_weight_format format, uint32_t *j) {
     struct listed jobs = {};
     const void *at = NULL;
-    uint32_t most = args->n_jobs - *j < JOBS ? args->n_jobs - *j : JOBS;
-    struct lf_linear_work *work =
-        (struct lf_linear_work *)lf_cuda_table_room(device->cuda, most * sizeof *work, &at);
-    jobs.work = (const struct lf_linear_work *)at;
-    for (; work && *j < args->n_jobs && jobs.n < most; ++*j) {
-        const struct lf_linear_job *job = &args->job[*j];
-        if (job->w->format != format || (!job->rows && !job->group))
-            continue;
-        work[jobs.n++] = work_of(job);
-        jobs.has_groups |= job->group != NULL;
-        if (!job->group && job->rows > jobs.rows_most)
-            jobs.rows_most = job->rows;
+    uint32_t most = args->n_jobs - *j < JOBS ? args->n_jobs - *j : JOBS, n = 0;
+    struct lf_linear_work *work = jobs.launch.few;
+    if (most > FEW) {
+        work = (struct lf_linear_work *)lf_cuda_table_room(device->cuda, most * sizeof *work, &at);
+        jobs.launch.table = (const struct lf_linear_work *)at;
     }
+    for (; work && *j < args->n_jobs && n < most; ++*j) {
+        const struct lf_linear_job *job = &args->job[*j];
+        if (job->w->format != format || !job->rows)
+            continue;
+        work[n++] = work_of(job);
+        add_sizes(&jobs, job);
+    }
+    jobs.launch.jobs = n;
     return jobs;
 }
 
@@ -235,7 +255,7 @@ template <enum lf_weight_format format>
 static void launch_format(struct lf_device *device, const struct lf_linear_args *args) {
     for (uint32_t j = 0; j < args->n_jobs;) {
         struct listed jobs = list_jobs(device, args, format, &j);
-        if (!jobs.n)
+        if (!jobs.launch.jobs)
             return;
         launch_jobs<format>(device, &jobs);
     }
@@ -254,7 +274,7 @@ void lf_linear_cuda(struct lf_device *device, const struct lf_linear_args *args)
     for (uint32_t j = 0; j < args->n_jobs; j++) {
         const struct lf_linear_job *job = &args->job[j];
         bool is_plain = job->w->format == LF_WEIGHT_F16 || job->w->format == LF_WEIGHT_F32;
-        if (is_plain && (job->rows || job->group))
+        if (is_plain && job->rows)
             launch_plain(device, work_of(job), job->w->format);
     }
 }

@@ -53,6 +53,7 @@ __global__ static void linear_plain_outputs(struct plain p) {
 static inline void launch_plain(struct lf_device *device, const struct lf_linear_work &work,
                                 enum lf_weight_format format) {
     struct plain p = {work, format == LF_WEIGHT_F16 ? 2u : 1u};
-    dim3 grid(work.group ? PLAIN_GROUP_ROWS : work.rows, lf_blocks(work.out, PLAIN_OUTS));
+    bool shared_out = work.group && work.rows > PLAIN_GROUP_ROWS;
+    dim3 grid(shared_out ? PLAIN_GROUP_ROWS : work.rows, lf_blocks(work.out, PLAIN_OUTS));
     lf_cuda_launch(device, "linear", linear_plain_outputs, grid, PLAIN_THREADS, p);
 }

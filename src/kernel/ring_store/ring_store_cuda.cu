@@ -25,11 +25,5 @@ __global__ static void ring_store_rows(struct lf_ring_store_args a) {
 
 void lf_ring_store_cuda(struct lf_device *device, const struct lf_ring_store_args *args) {
     LF_ASSERT(args->kept <= args->ring_rows && args->row_bytes <= args->ring_pitch);
-    struct lf_ring_store_args copy = *args;
-    uint32_t lanes = lf_row_lanes(args->row, args->rows);
-    copy.row = lf_cuda_table_of(device, args->row, args->rows);
-    copy.ring = lf_cuda_table_of(device, args->ring, lanes);
-    if (args->span)
-        copy.span = lf_cuda_table_of(device, args->span, lanes);
-    lf_cuda_launch(device, "ring_store", ring_store_rows, dim3(args->rows), THREADS, copy);
+    lf_cuda_launch(device, "ring_store", ring_store_rows, dim3(args->rows), THREADS, *args);
 }

@@ -3,10 +3,10 @@
 #include "kernel/launch.cuh"
 
 // OWN: rows that a thread reads before it writes them.
-enum { THREADS = 128, OWN = 8, VECTOR = sizeof(uint4) };
+enum { THREADS = 128, OWN = 8, VECTOR = sizeof(uint4), JOBS = 32 };
 
 struct launch {
-    const struct lf_row_gather_job *job;
+    struct lf_row_gather_job job[JOBS];
 };
 
 static __host__ __device__ bool is_wide(const struct lf_row_gather_job &job) {
@@ -32,8 +32,8 @@ __device__ static void move_units(const struct lf_row_gather_job &job, size_t at
     }
 }
 
-__global__ static void row_gather_units(struct launch launch) {
-    const struct lf_row_gather_job job = launch.job[blockIdx.y];
+__global__ static void row_gather_units(__grid_constant__ const struct launch launch) {
+    const struct lf_row_gather_job &job = launch.job[blockIdx.y];
     size_t at = lf_thread();
     if (is_wide(job)) {
         if (at < job.row_bytes / VECTOR)
@@ -43,16 +43,24 @@ __global__ static void row_gather_units(struct launch launch) {
     }
 }
 
-void lf_row_gather_cuda(struct lf_device *device, const struct lf_row_gather_args *args) {
+static void launch_jobs(struct lf_device *device, const struct lf_row_gather_job *job,
+                        uint32_t n) {
+    struct launch launch;
     size_t units = 0;
-    for (uint32_t j = 0; j < args->n_jobs; j++) {
-        const struct lf_row_gather_job *job = &args->job[j];
-        LF_ASSERT(job->row_bytes <= job->x_pitch && job->row_bytes <= job->y_pitch);
-        LF_ASSERT(job->x != job->y || job->x_pitch == job->y_pitch);
-        size_t own = is_wide(*job) ? job->row_bytes / VECTOR : job->row_bytes;
+    for (uint32_t j = 0; j < n; j++) {
+        LF_ASSERT(job[j].row_bytes <= job[j].x_pitch && job[j].row_bytes <= job[j].y_pitch);
+        LF_ASSERT(job[j].x != job[j].y || job[j].x_pitch == job[j].y_pitch);
+        size_t own = is_wide(job[j]) ? job[j].row_bytes / VECTOR : job[j].row_bytes;
         units = own > units ? own : units;
+        launch.job[j] = job[j];
     }
-    struct launch launch = {lf_cuda_table_of(device, args->job, args->n_jobs)};
-    lf_cuda_launch(device, "row_gather", row_gather_units,
-                   dim3(lf_blocks(units, THREADS), args->n_jobs), THREADS, launch);
+    lf_cuda_launch(device, "row_gather", row_gather_units, dim3(lf_blocks(units, THREADS), n),
+                   THREADS, launch);
+}
+
+void lf_row_gather_cuda(struct lf_device *device, const struct lf_row_gather_args *args) {
+    for (uint32_t first = 0; first < args->n_jobs; first += JOBS) {
+        uint32_t n = args->n_jobs - first < JOBS ? args->n_jobs - first : (uint32_t)JOBS;
+        launch_jobs(device, args->job + first, n);
+    }
 }

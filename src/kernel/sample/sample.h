@@ -12,6 +12,7 @@
     "radix selection on the logit's bits. Drawn and kept are exact. x - x_first of two equal "     \
     "infinities (a temperature too small for float64) counts as 0."
 
+// All of the host, whatever the device.
 struct lf_sample_row {
     const struct lf_sampling *rule;
     uint64_t position;    // of the token being drawn
@@ -25,7 +26,7 @@ struct lf_sample_args {
     uint32_t rows, vocab;
     const float *logits; // [rows][logits_stride]
     size_t logits_stride;
-    const struct lf_sample_row *row; // [rows]
+    const struct lf_sample_row *row; // [rows] of the host, whatever the device
     uint32_t *drawn;                 // [rows]
     uint32_t *kept;                  // [rows] candidates left for the race, 0 when greedy; or NULL
 };

@@ -6,6 +6,7 @@
 
 // OWN: logits of a thread that are read together.
 enum { THREADS = 1024, OWN = 4, TURN = THREADS * OWN };
+enum { ROWS = 60 }; // of a launch: their rules are its parameter
 
 // A row's rule, with its mask in device memory.
 struct rule {
@@ -16,7 +17,7 @@ struct rule {
 
 struct draws {
     struct lf_sample_args args; // row is not read
-    const struct rule *rule;
+    struct rule rule[ROWS];
 };
 
 // One row's draw; all threads hold the same.
@@ -215,7 +216,8 @@ __device__ static uint32_t run_race(const struct draw &d, uint32_t *kept) {
     return lf_candidate_id(lf_block_max(order_score(best.score) == greatest ? best.candidate : 0));
 }
 
-__global__ static void __launch_bounds__(THREADS) sample_rows(struct draws draws) {
+__global__ static void __launch_bounds__(THREADS)
+sample_rows(__grid_constant__ const struct draws draws) {
     __shared__ uint32_t kept_all;
     const struct lf_sample_args &a = draws.args;
     struct draw d = {a.logits + blockIdx.x * a.logits_stride, draws.rule[blockIdx.x], a.vocab};
@@ -247,17 +249,20 @@ __global__ static void __launch_bounds__(THREADS) sample_rows(struct draws draws
     }
 }
 
-// The rules of a launch go down a few rows at a time, so that they need no memory of their own.
+static struct rule rule_of(struct lf_device *device, const struct lf_sample_row &row,
+                           uint32_t vocab) {
+    const void *mask = NULL;
+    if (row.mask)
+        mask = lf_cuda_table(device->cuda, row.mask, (vocab + 31) / 32 * sizeof *row.mask);
+    return {*row.rule, row.position, (const uint32_t *)mask};
+}
+
 void lf_sample_cuda(struct lf_device *device, const struct lf_sample_args *args) {
-    enum { PART = 256 };
-    for (uint32_t first = 0; first < args->rows; first += PART) {
-        uint32_t n = args->rows - first < PART ? args->rows - first : PART;
-        struct rule rule[PART];
-        for (uint32_t r = 0; r < n; r++) {
-            const struct lf_sample_row *row = &args->row[first + r];
-            rule[r] = {*row->rule, row->position, row->mask};
-        }
-        struct draws draws = {*args, lf_cuda_table_of(device, rule, n)};
+    for (uint32_t first = 0; first < args->rows; first += ROWS) {
+        uint32_t n = args->rows - first < ROWS ? args->rows - first : (uint32_t)ROWS;
+        struct draws draws = {*args};
+        for (uint32_t r = 0; r < n; r++)
+            draws.rule[r] = rule_of(device, args->row[first + r], args->vocab);
         draws.args.logits += first * args->logits_stride;
         draws.args.drawn += first;
         if (draws.args.kept)
