@@ -1,6 +1,5 @@
 // Problems of kernels that choose: the router, the sampler and its log-probabilities.
 #include <math.h>
-#include <stdlib.h>
 #include "cuda/check.h"
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
@@ -94,27 +93,28 @@ static struct lf_sampling rule_of(struct check *c) {
 static void sample_problem(struct check *c, const struct sizes *s, uint32_t rows, int turn) {
     enum { ROWS_MAX = 512 };
     static struct lf_sampling rule[ROWS_MAX];
-    static struct lf_sample_row row[ROWS_MAX];
+    static struct lf_sample_row row[ROWS_MAX], row_at[ROWS_MAX];
     LF_ASSERT(rows <= ROWS_MAX);
     size_t words = (s->vocab + 31) / 32;
     check_start(c, "%s: %u rows, turn %d", s->name, rows, turn);
     struct lf_sample_args a = {.rows = rows, .vocab = s->vocab, .logits_stride = s->vocab + 5};
     a.logits = new_logits(c, rows, a.logits_stride, s->vocab);
-    uint32_t *mask = malloc(words * sizeof *mask);
-    LF_ASSERT(mask);
+    uint32_t *mask = check_new(c, "mask", words * sizeof *mask);
     check_bytes(c, mask, words * sizeof *mask);
     for (uint32_t r = 0; r < rows; r++) {
         rule[r] = rule_of(c);
         row[r] = (struct lf_sample_row){&rule[r], (uint64_t)check_random(c, 1 << 20) << 20,
                                         check_random(c, 3) ? NULL : mask};
+        row_at[r] = row[r];
+        MIRROR(c, row_at[r], mask);
     }
     a.row = row;
     a.drawn = check_new(c, "drawn", sizeof *a.drawn * rows);
     a.kept = turn % 2 ? NULL : check_new(c, "kept", sizeof *a.kept * rows);
     struct lf_sample_args d = a;
+    d.row = row_at;
     MIRROR(c, d, logits), MIRROR(c, d, drawn), MIRROR(c, d, kept);
     CHECK_KERNEL(c, sample, &a, &d);
-    free(mask);
 }
 
 void check_sample(struct check *c, const struct sizes *s) {

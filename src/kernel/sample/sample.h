@@ -12,9 +12,8 @@
     "radix selection on the logit's bits. Drawn and kept are exact. x - x_first of two equal "     \
     "infinities (a temperature too small for float64) counts as 0."
 
-// All of the host, whatever the device.
 struct lf_sample_row {
-    const struct lf_sampling *rule;
+    const struct lf_sampling *rule; // of the host, whatever the device
     uint64_t position;    // of the token being drawn
     const uint32_t *mask; // allowed ids, bit id%32 of word id/32; NULL: all
 };

@@ -249,20 +249,14 @@ sample_rows(__grid_constant__ const struct draws draws) {
     }
 }
 
-static struct rule rule_of(struct lf_device *device, const struct lf_sample_row &row,
-                           uint32_t vocab) {
-    const void *mask = NULL;
-    if (row.mask)
-        mask = lf_cuda_table(device->cuda, row.mask, (vocab + 31) / 32 * sizeof *row.mask);
-    return {*row.rule, row.position, (const uint32_t *)mask};
-}
-
 void lf_sample_cuda(struct lf_device *device, const struct lf_sample_args *args) {
     for (uint32_t first = 0; first < args->rows; first += ROWS) {
         uint32_t n = args->rows - first < ROWS ? args->rows - first : (uint32_t)ROWS;
         struct draws draws = {*args};
-        for (uint32_t r = 0; r < n; r++)
-            draws.rule[r] = rule_of(device, args->row[first + r], args->vocab);
+        for (uint32_t r = 0; r < n; r++) {
+            const struct lf_sample_row *row = &args->row[first + r];
+            draws.rule[r] = {*row->rule, row->position, row->mask};
+        }
         draws.args.logits += first * args->logits_stride;
         draws.args.drawn += first;
         if (draws.args.kept)
