@@ -1,8 +1,8 @@
-// Problems of linear: tensor-core sums against integers (mma_step.h), others against the CPU.
+// Problems of linear: tensor-core sums against integers (linear_steps.h), others against the CPU.
 #include "cuda/check.h"
-#include "cuda/mma_step.h"
 #include "device/pool.h"
 #include "kernel/linear/linear_groups.h"
+#include "kernel/linear/linear_steps.h"
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
 
@@ -13,47 +13,6 @@ struct expected {
     const struct lf_linear_job *job;
 };
 
-// Element k of output o as bf16: what the device makes of it (LF_LINEAR_CUDA_CONTRACT).
-static uint16_t weight_bf16(const struct lf_matrix *m, size_t o, size_t k) {
-    size_t at = o * m->in + k, blocks = m->in / 32;
-    float value;
-    if (m->format == LF_WEIGHT_BF16)
-        return ((const uint16_t *)m->data)[at];
-    if (m->format == LF_WEIGHT_FP8)
-        value = lf_e4m3_to_f32(m->data[at]) * lf_ue8m0_to_f32(m->scale[o / 32 * blocks + k / 32]);
-    else
-        value = lf_e2m1_to_f32(m->data[at / 2] >> at % 2 * 4) *
-                lf_ue8m0_to_f32(m->scale[o * blocks + k / 32]);
-    return (uint16_t)(lf_f32_bits(value) >> 16);
-}
-
-// The element of a chunk that step `step` takes as its i-th.
-static uint32_t step_element(enum lf_weight_format format, uint32_t step, uint32_t i) {
-    static const uint8_t fours[2][4] = {{0, 1, 4, 5}, {2, 3, 6, 7}};
-    return format == LF_WEIGHT_MXFP4 ? step / 2 * 8 + fours[step % 2][i] : 4 * step + i;
-}
-
-// The contract's order: parts, slabs of four chunks, steps of four elements of each.
-static float expected_sum(const struct lf_matrix *m, const uint16_t *w, const uint16_t *x) {
-    uint32_t chunk = m->format == LF_WEIGHT_BF16 ? 8 : m->format == LF_WEIGHT_FP8 ? 16 : 32;
-    float total = 0;
-    for (uint32_t part = 0; part < m->in; part += LF_LINEAR_PART) {
-        float sum = 0;
-        for (uint32_t slab = part; slab < part + LF_LINEAR_PART && slab < m->in; slab += 4 * chunk)
-            for (uint32_t step = 0; step < chunk / 4; step++) {
-                uint16_t a[16] = {0}, b[16] = {0};
-                for (uint32_t i = 0; i < 16; i++) {
-                    uint32_t k = slab + i / 4 * chunk + step_element(m->format, step, i % 4);
-                    if (k < m->in)
-                        a[i] = w[k], b[i] = x[k];
-                }
-                sum = mma_step(a, b, sum);
-            }
-        total = part ? total + sum : sum;
-    }
-    return total;
-}
-
 static void expected_task(void *ctx, uint32_t i, uint32_t worker) {
     const struct lf_linear_job *job = ((struct expected *)ctx)->job;
     const struct lf_matrix *m = job->w;
@@ -61,10 +20,10 @@ static void expected_task(void *ctx, uint32_t i, uint32_t worker) {
     (void)worker;
     for (uint32_t o = i * OUTS_A_TASK; o < m->out && o < (i + 1) * OUTS_A_TASK; o++) {
         for (uint32_t k = 0; k < m->in; k++)
-            w[k] = weight_bf16(m, o, k);
+            w[k] = lf_linear_step_weight(m, o, k);
         for (uint32_t r = 0; r < job->rows; r++) {
             const uint16_t *x = job->x + (job->x_index ? job->x_index[r] : r) * job->x_stride;
-            float sum = expected_sum(m, w, x);
+            float sum = lf_linear_steps(m, w, x);
             size_t at = r * job->y_stride + o;
             if (job->y_f32)
                 ((float *)job->y)[at] = sum != sum ? lf_f32_from_bits(0x7FC00000u) : sum;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "base/number.h"
-#include "cuda/mma_step.h"
+#include "kernel/linear/mma_step.h"
 
 enum { STEP = 16, TURNS = 20000 };
 
@@ -37,7 +37,7 @@ static void are_sums_that_need_no_cut_exact(void **state) {
             b[k] = lf_bf16_from_f32((float)(int)(next_random() % 255) - 127.0f);
             sum += product(a[k], b[k]);
         }
-        assert_true((double)mma_step(a, b, c) == sum);
+        assert_true((double)lf_mma_step(a, b, c) == sum);
     }
 }
 
@@ -53,7 +53,7 @@ static void is_every_sum_within_the_bound_of_one_step(void **state) {
             sum += product(a[k], b[k]);
             most = fmax(most, fabs(product(a[k], b[k])));
         }
-        double out = (double)mma_step(a, b, c);
+        double out = (double)lf_mma_step(a, b, c);
         assert_true(fabs(out - sum) < most * 0x1p-21 + fabs(out) * 0x1p-23);
     }
 }
@@ -68,36 +68,37 @@ static void does_the_order_inside_a_step_not_matter(void **state) {
             a[k] = number(30), b[k] = number(30);
             a_turned[(k + by) % STEP] = a[k], b_turned[(k + by) % STEP] = b[k];
         }
-        assert_int_equal(mma_bits(mma_step(a, b, c)), mma_bits(mma_step(a_turned, b_turned, c)));
+        assert_int_equal(lf_mma_bits(lf_mma_step(a, b, c)),
+                         lf_mma_bits(lf_mma_step(a_turned, b_turned, c)));
     }
 }
 
 // One step of a * b + c, all other products zero.
 static uint32_t lone(float a, float b, float c) {
     uint16_t x[STEP] = {lf_bf16_from_f32(a)}, y[STEP] = {lf_bf16_from_f32(b)};
-    return mma_bits(mma_step(x, y, c));
+    return lf_mma_bits(lf_mma_step(x, y, c));
 }
 
 static void are_cuts_toward_zero_at_the_measured_place(void **state) {
     (void)state;
     // A term survives to 2^-25 of the largest; the store keeps 24 bits.
-    assert_int_equal(lone(0x1p-13f, -0x1p-12f, 1.0f), mma_bits(1.0f - 0x1p-24f));
-    assert_int_equal(lone(0x1p-13f, -0x1p-13f, 1.0f), mma_bits(1.0f));
-    assert_int_equal(lone(0x1p-12f, 0x1p-12f, 1.0f), mma_bits(1.0f));
-    assert_int_equal(lone(0x1p-12f, 0x1p-11f, -1.0f), mma_bits(-1.0f + 0x1p-23f));
+    assert_int_equal(lone(0x1p-13f, -0x1p-12f, 1.0f), lf_mma_bits(1.0f - 0x1p-24f));
+    assert_int_equal(lone(0x1p-13f, -0x1p-13f, 1.0f), lf_mma_bits(1.0f));
+    assert_int_equal(lone(0x1p-12f, 0x1p-12f, 1.0f), lf_mma_bits(1.0f));
+    assert_int_equal(lone(0x1p-12f, 0x1p-11f, -1.0f), lf_mma_bits(-1.0f + 0x1p-23f));
 }
 
 static void are_the_ends_of_the_range_as_measured(void **state) {
     (void)state;
-    assert_int_equal(lone(0x1p127f, 2.0f, 0.0f), mma_bits(INFINITY));
+    assert_int_equal(lone(0x1p127f, 2.0f, 0.0f), lf_mma_bits(INFINITY));
     assert_int_equal(lone(0x1p-100f, 0x1p-49f, 0.0f), 1);
     assert_int_equal(lone(0x1p-100f, -0x1p-50f, 0.0f), 0);
     assert_int_equal(lone(-1.0f, 1.0f, 1.0f), 0);
-    assert_int_equal(lone(0x1p-133f, 1.0f, 0x1p-149f), mma_bits(0x1p-133f + 0x1p-149f));
+    assert_int_equal(lone(0x1p-133f, 1.0f, 0x1p-149f), lf_mma_bits(0x1p-133f + 0x1p-149f));
     assert_int_equal(lone(INFINITY, 0.0f, 1.0f), 0x7FFFFFFF);
     assert_int_equal(lone(INFINITY, 1.0f, -INFINITY), 0x7FFFFFFF);
     assert_int_equal(lone(-NAN, 1.0f, 0.0f), 0x7FFFFFFF);
-    assert_int_equal(lone(INFINITY, -1.0f, 1.0f), mma_bits(-INFINITY));
+    assert_int_equal(lone(INFINITY, -1.0f, 1.0f), lf_mma_bits(-INFINITY));
 }
 
 int main(void) {

@@ -1,8 +1,8 @@
-// The tensor core's step played by the host (cuda/mma_step.h), lane for lane.
+// The tensor core's step played by the host (kernel/linear/mma_step.h), lane for lane.
 #pragma once
 #include <cuda_runtime.h>
 #include "base/number.h"
-#include "cuda/mma_step.h"
+#include "kernel/linear/mma_step.h"
 
 // The 16 numbers of a row that four lanes hold in their words `low` and `high`.
 static inline void host_gather(const struct host_words *lane, unsigned low, unsigned high,
@@ -21,8 +21,8 @@ static inline void lf_mma_bf16(float d[4], const uint32_t a[4], const uint32_t b
     host_gather(lane + own / 4 * 4, 1, 3, high);
     for (unsigned j = 0; j < 2; j++) {
         host_gather(lane + (own % 4 * 2 + j) * 4, 4, 5, column);
-        d[j] = mma_step(low, column, d[j]);
-        d[2 + j] = mma_step(high, column, d[2 + j]);
+        d[j] = lf_mma_step(low, column, d[j]);
+        d[2 + j] = lf_mma_step(high, column, d[2 + j]);
     }
     host_unshare();
 }
