@@ -96,28 +96,44 @@ double lf_check_half_bf16(double magnitude) {
     return ldexp(1.0, exponent - 8);
 }
 
-// band: guard bytes kept between the data and the unreadable page on the chosen side.
-static struct lf_check_buffer open_between(size_t bytes, size_t band, bool front) {
-    struct lf_check_buffer buffer = {.bytes = bytes};
-    size_t used = (LF_CHECK_GUARD + bytes + band + PAGE - 1) / PAGE * PAGE;
-    buffer.map_bytes = used + 2 * PAGE;
-    void *map = mmap(NULL, buffer.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                     -1, 0);
+static uint8_t *map_pages(size_t used) {
+    uint8_t *map = mmap(NULL, used + 2 * PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     LF_ASSERT(map != MAP_FAILED);
-    buffer.map = map;
-    memset(buffer.map + PAGE, LF_CHECK_GUARD_BYTE, used);
-    LF_ASSERT(!mprotect(buffer.map, PAGE, PROT_NONE));
-    LF_ASSERT(!mprotect(buffer.map + PAGE + used, PAGE, PROT_NONE));
-    buffer.data = buffer.map + PAGE + (front ? band : used - band - bytes);
+    LF_ASSERT(!mprotect(map, PAGE, PROT_NONE));
+    LF_ASSERT(!mprotect(map + PAGE + used, PAGE, PROT_NONE));
+    return map;
+}
+
+// The bytes of the map that are neither of the unreadable pages.
+static uint8_t *used_part(const struct lf_check_buffer *buffer, size_t *bytes) {
+    size_t kept = buffer->space ? 0 : PAGE;
+    *bytes = buffer->map_bytes - 2 * kept;
+    return buffer->map + kept;
+}
+
+struct lf_check_buffer lf_check_open_at(struct lf_check_place place, size_t bytes) {
+    size_t align = place.align ? place.align : 1, used;
+    size_t band = place.band + (place.space ? LF_CHECK_GUARD : 0);
+    struct lf_check_buffer buffer = {.bytes = bytes, .space = place.space,
+                                     .guard = place.guard ? place.guard : LF_CHECK_GUARD_BYTE};
+    LF_ASSERT(align <= PAGE);
+    buffer.map_bytes = (LF_CHECK_GUARD + bytes + band + align + PAGE - 1) / PAGE * PAGE;
+    if (place.space) {
+        buffer.map = place.space->open(place.space, buffer.map_bytes);
+    } else {
+        buffer.map = map_pages(buffer.map_bytes);
+        buffer.map_bytes += 2 * PAGE;
+    }
+    uint8_t *map = used_part(&buffer, &used);
+    memset(map, buffer.guard, used);
+    size_t at = place.front ? band + align - 1 : used - band - bytes;
+    buffer.data = map + at / align * align;
     return buffer;
 }
 
 struct lf_check_buffer lf_check_open(size_t bytes, size_t tail) {
-    return open_between(bytes, tail, false);
-}
-
-struct lf_check_buffer lf_check_open_front(size_t bytes, size_t head) {
-    return open_between(bytes, head, true);
+    return lf_check_open_at((struct lf_check_place){.band = tail}, bytes);
 }
 
 void lf_check_poison(struct lf_check_buffer *buffer, uint8_t pattern) {
@@ -125,15 +141,16 @@ void lf_check_poison(struct lf_check_buffer *buffer, uint8_t pattern) {
 }
 
 bool lf_check_intact(const struct lf_check_buffer *buffer, ptrdiff_t *at) {
+    size_t used;
     const uint8_t *data = buffer->data, *end = data + buffer->bytes;
-    const uint8_t *first = buffer->map + PAGE, *last = buffer->map + buffer->map_bytes - PAGE;
+    const uint8_t *first = used_part(buffer, &used), *last = first + used;
     for (const uint8_t *p = data; p > first; p--)
-        if (p[-1] != LF_CHECK_GUARD_BYTE) {
+        if (p[-1] != buffer->guard) {
             *at = p - 1 - data;
             return false;
         }
     for (const uint8_t *p = end; p < last; p++)
-        if (*p != LF_CHECK_GUARD_BYTE) {
+        if (*p != buffer->guard) {
             *at = p - data;
             return false;
         }
@@ -141,7 +158,9 @@ bool lf_check_intact(const struct lf_check_buffer *buffer, ptrdiff_t *at) {
 }
 
 void lf_check_close(struct lf_check_buffer *buffer) {
-    if (buffer->map)
+    if (buffer->map && buffer->space)
+        buffer->space->close(buffer->space, buffer->map, buffer->map_bytes);
+    else if (buffer->map)
         munmap(buffer->map, buffer->map_bytes);
     *buffer = (struct lf_check_buffer){0};
 }

@@ -39,18 +39,33 @@ double lf_check_gamma(double depth);
 // Half the spacing of bf16 at a magnitude.
 double lf_check_half_bf16(double magnitude);
 
-// Bytes between guard bands, with an unreadable page on either side of the bands.
+// Memory that a device reaches as well as the host; NULL instead: pages of the host.
+struct lf_check_space {
+    void *(*open)(struct lf_check_space *space, size_t bytes); // page aligned; never NULL
+    void (*close)(struct lf_check_space *space, void *memory, size_t bytes);
+};
+
+// Bytes between guard bands; in pages of the host with an unreadable one beyond either band.
 struct lf_check_buffer {
     void *data;
     size_t bytes;
     uint8_t *map;
     size_t map_bytes;
+    struct lf_check_space *space;
+    uint8_t guard; // what the bands are filled with
 };
 enum { LF_CHECK_GUARD = 256, LF_CHECK_GUARD_BYTE = 0xA5 };
+// Where a buffer's data lies in its memory.
+struct lf_check_place {
+    struct lf_check_space *space;
+    size_t band;   // guard bytes at least on the near side; LF_CHECK_GUARD more in a space
+    size_t align;  // bytes the data's address is a multiple of, at most a page; 0: 1
+    bool front;    // the near side is the front
+    uint8_t guard; // 0: LF_CHECK_GUARD_BYTE
+};
+struct lf_check_buffer lf_check_open_at(struct lf_check_place place, size_t bytes);
 // tail: guard bytes between the end and the page that cannot be read.
 struct lf_check_buffer lf_check_open(size_t bytes, size_t tail);
-// head: guard bytes between the page that cannot be read and the start.
-struct lf_check_buffer lf_check_open_front(size_t bytes, size_t head);
 // Fills the data, never the guards.
 void lf_check_poison(struct lf_check_buffer *buffer, uint8_t pattern);
 // Whether no guard byte changed; else where the nearest lies, from the start or past the end.

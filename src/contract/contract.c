@@ -22,10 +22,14 @@ enum { GATES = UINT32_MAX };
 struct lf_contract_options lf_contract_defaults(void) {
     long all = sysconf(_SC_NPROCESSORS_ONLN);
     return (struct lf_contract_options){
-        .gates = LF_GATES_ALL, .limits = true, .isas = lf_contract_isas(),
+        .gates = LF_GATES_ALL, .limits = true, .sets = lf_contract_sets(),
         .seed = LF_CONTRACT_SEED, .jobs = all > 0 && all < JOBS_MAX ? (uint32_t)all : 1,
         .effort = LF_EFFORT_FULL, .gates_limit_s = GATES_LIMIT_S,
         .control_limit_s = LF_CONTROL_LIMIT_S, .out = stdout};
+}
+
+const char *lf_contract_backend(const struct lf_contract_options *options) {
+    return options->sets >> LF_SET_CUDA & 1 ? "cuda" : "cpu";
 }
 
 static bool is_selected(const struct lf_contract_options *options, const char *name) {
@@ -93,7 +97,7 @@ static enum lf_status list_controls(struct lf_record_result *r,
         return lf_fail(err, LF_E_MEM, "out of memory for the controls");
     for (uint32_t i = 0; options->faults && i < record->n_controls; i++) {
         const struct lf_control *control = &record->controls[i];
-        bool here = !control->isas || (control->isas & options->isas);
+        bool here = !control->sets || (control->sets & options->sets);
         if (here && !(control->red_in & ~options->gates))
             r->control[r->controls++].control = control;
     }
@@ -106,8 +110,9 @@ static void work(void *ctx, struct lf_outcome *outcome) {
     const struct lf_contract_options *options = task->options;
     if (task->control == GATES) {
         struct lf_trial trial = {.record = r->record, .entry = task->entry, .all = r->shapes.shape,
-                                 .shapes = r->shapes.n, .isas = options->isas,
-                                 .seed = options->seed, .effort = options->effort,
+                                 .shapes = r->shapes.n, .sets = options->sets,
+                                 .plain_memory = options->plain_memory, .seed = options->seed,
+                                 .effort = options->effort,
                                  .outcome = outcome};
         lf_trial_run(&trial, options->gates);
         return;
@@ -115,8 +120,9 @@ static void work(void *ctx, struct lf_outcome *outcome) {
     struct lf_control_run run = {.record = r->record, .entry = task->entry,
                                  .control = r->control[task->control].control,
                                  .faults = options->faults, .all = r->shapes.shape,
-                                 .shapes = r->shapes.n, .isas = options->isas,
-                                 .seed = options->seed, .effort = options->effort};
+                                 .shapes = r->shapes.n, .sets = options->sets,
+                                 .plain_memory = options->plain_memory, .seed = options->seed,
+                                 .effort = options->effort};
     lf_control_work(&run, outcome);
 }
 
@@ -229,10 +235,44 @@ static void run_limits(struct lf_contract_result *result, const struct lf_contra
     for (uint32_t i = 0; i < result->records; i++) {
         const struct lf_record *record = result->record[i].record;
         result->limit_problems += lf_limits_check(
-            record, lf_contract_entry(table, record->name), configs, &lines);
+            record, lf_contract_entry(table, record->name), options->sets, configs, &lines);
     }
     fputs(lines.len ? lines.data : "", options->out);
     lf_buffer_free(&lines);
+}
+
+static void probe_device(void *ctx, struct lf_outcome *outcome) {
+    struct lf_trial_cuda *device;
+    struct lf_error err = LF_ERROR_INIT;
+    (void)ctx;
+    outcome->failed = (uint32_t)lf_trial_cuda_open(&device, &err);
+    snprintf(outcome->text, sizeof outcome->text, "%s", err.text);
+    lf_trial_cuda_close(device);
+}
+
+// A child opens the device: this process could not fork any more.
+static enum lf_status check_device(const struct lf_contract_options *options,
+                                   struct lf_error *err) {
+    struct lf_child child;
+    struct lf_outcome outcome;
+    if (!options->gates || !(options->sets >> LF_SET_CUDA & 1))
+        return LF_OK;
+    LF_TRY(lf_child_fork(&child, options->control_limit_s, probe_device, NULL, err));
+    if (lf_child_take(&child, &outcome) != LF_CHILD_DONE)
+        return lf_fail(err, LF_E_DEVICE, "opening the device: %s", outcome.text);
+    return outcome.failed ? lf_fail(err, (enum lf_status)outcome.failed, "%s", outcome.text)
+                          : LF_OK;
+}
+
+static void list_shapes(struct lf_record_result *r, const struct lf_configs *configs,
+                        uint64_t row_most) {
+    struct lf_shapes *shapes = &r->shapes;
+    uint32_t kept = 0;
+    lf_shapes_of(shapes, r->record, configs);
+    for (uint32_t i = 0; row_most && i < shapes->n; i++)
+        if (lf_shape_work(r->record, &shapes->shape[i]) <= row_most)
+            shapes->shape[kept++] = shapes->shape[i];
+    shapes->n = row_most ? kept : shapes->n;
 }
 
 enum lf_status lf_contract_run(const struct lf_contract_table *table,
@@ -244,12 +284,13 @@ enum lf_status lf_contract_run(const struct lf_contract_table *table,
         return lf_fail(err, LF_E_MEM, "out of memory for the configurations");
     double start = lf_clock_s();
     if (lf_configs_read(configs, err) == LF_OK &&
-        select_records(result, table, options, err) == LF_OK) {
+        select_records(result, table, options, err) == LF_OK &&
+        check_device(options, err) == LF_OK) {
         if (options->limits)
             run_limits(result, table, options, configs);
         result->limits_ms = (lf_clock_s() - start) * 1e3;
         for (uint32_t i = 0; i < result->records; i++)
-            lf_shapes_of(&result->record[i].shapes, result->record[i].record, configs);
+            list_shapes(&result->record[i], configs, options->effort.row_most);
         start = lf_clock_s();
         if (options->gates)
             run_gates(result, table, options, err);

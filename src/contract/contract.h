@@ -13,7 +13,8 @@ struct lf_contract_options {
     uint32_t gates;     // bits; 0: none
     bool limits;
     const char *faults; // folder of modules; NULL: controls are not run
-    uint32_t isas;      // bits of enum lf_isa
+    uint32_t sets;      // bits: those of the CPU, or 1 << LF_SET_CUDA alone
+    bool plain_memory;  // CUDA is played on the host
     uint64_t seed;
     uint32_t jobs;      // children at once
     bool verbose;
@@ -23,6 +24,8 @@ struct lf_contract_options {
 };
 // Everything, on every set of this processor, with the default seed, without modules.
 struct lf_contract_options lf_contract_defaults(void);
+// "cpu" or "cuda"
+const char *lf_contract_backend(const struct lf_contract_options *options);
 
 struct lf_control_result {
     const struct lf_control *control;
@@ -45,7 +48,7 @@ struct lf_contract_result {
     double gates_ms, limits_ms;
 };
 
-// LF_OK also when kernels fail: result says so. LF_E_USAGE: the filter selects nothing.
+// LF_OK also when kernels fail: result says so. LF_E_USAGE: no kernel selected; or lf_cuda_open's.
 LF_CHECKED enum lf_status lf_contract_run(const struct lf_contract_table *table,
                                           const struct lf_contract_options *options,
                                           struct lf_contract_result *result, struct lf_error *err);

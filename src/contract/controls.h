@@ -7,10 +7,11 @@ struct lf_control_run {
     const struct lf_record *record;
     const struct lf_entry *entry;
     const struct lf_control *control;
-    const char *faults; // folder of NAME.n.so
+    const char *faults; // folder of NAME.n.so, and of cuda.so
     const struct lf_shape *all;
     uint32_t shapes;
-    uint32_t isas; // sets of this processor to try
+    uint32_t sets; // those to try, as bits
+    bool plain_memory; // of the trial
     uint64_t seed;
     struct lf_effort effort;
 };

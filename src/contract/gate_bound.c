@@ -9,7 +9,7 @@
 enum { ROWS_MAX = 17 };
 
 static uint32_t rows_for(const struct lf_trial *trial, const struct lf_shape *shape) {
-    uint64_t rows = trial->effort.bound / lf_trial_work(trial, shape);
+    uint64_t rows = trial->effort.bound / lf_shape_work(trial->record, shape);
     rows = rows > ROWS_MAX ? ROWS_MAX : rows ? rows : 1;
     return rows > shape->rows ? shape->rows : (uint32_t)rows;
 }
@@ -30,12 +30,12 @@ static void run_style(struct lf_trial *trial, const struct lf_shape *shape,
     struct lf_problem *problem = lf_problem_open(trial, shape, rows, style);
     struct lf_launch *first = lf_launch_open(problem, rows, NULL, LF_LAYOUT_PLAIN);
     lf_launch_reference(first);
-    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
-        if (!(trial->isas >> isa & 1) || lf_trial_failed(trial))
+    for (uint32_t set = LF_ISA_PORTABLE; set < LF_SETS; set++) {
+        if (!(trial->sets >> set & 1) || lf_trial_failed(trial))
             continue;
         struct lf_launch *launch = lf_launch_open(problem, rows, NULL, LF_LAYOUT_PLAIN);
         size_t bytes = (first->columns * rows + 1) * sizeof(double);
-        trial->isa = isa;
+        trial->set = set;
         launch->columns = first->columns;
         launch->ref = malloc(bytes);
         launch->error = malloc(bytes);

@@ -37,10 +37,10 @@ static void run_empty(struct lf_trial *trial, const struct lf_shape *shape) {
 }
 
 void lf_gate_edges(struct lf_trial *trial, const struct lf_shape *shape) {
-    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
-        if (!(trial->isas >> isa & 1) || lf_trial_failed(trial))
+    for (uint32_t set = LF_ISA_PORTABLE; set < LF_SETS; set++) {
+        if (!(trial->sets >> set & 1) || lf_trial_failed(trial))
             continue;
-        trial->isa = isa;
+        trial->set = set;
         trial->threads = 1;
         run_empty(trial, shape);
         for (uint32_t kind = 0; kind < LF_HOSTILE_KINDS && !lf_trial_failed(trial); kind++)

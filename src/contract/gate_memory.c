@@ -4,7 +4,7 @@
 #include "contract/gates.h"
 #include "contract/launch.h"
 
-enum { PATTERN_A = 0x5A, PATTERN_B = 0xC3 };
+enum { PATTERN_A = 0x5A, PATTERN_B = 0xC3, NAN_BYTE = 0xFF };
 
 // Bytes of a result that were not written: as the pattern or the input was.
 static const uint8_t *untouched(const struct lf_launch *launch, uint32_t operand, uint32_t row,
@@ -55,12 +55,13 @@ static struct lf_launch *run(struct lf_problem *problem, uint32_t rows, struct l
     return launch;
 }
 
-// Guard bands first, so that a stray write shows as a value; then ends at unreadable pages.
+// Guard bands first, so that a stray write shows as a value; then ends at unreadable pages or NaN.
 static void run_rows(struct lf_problem *problem, uint32_t rows) {
     struct lf_trial *trial = problem->trial;
     struct lf_layout a = LF_LAYOUT_PLAIN, b = a, end = a, front = a;
     a.pattern = PATTERN_A, b.pattern = PATTERN_B;
     end.tail = 0, front.tail = 0, front.front = true;
+    end.guard = front.guard = NAN_BYTE;
     lf_problem_place(problem, a);
     struct lf_launch *with_a = run(problem, rows, a), *with_b = run(problem, rows, b);
     for (uint32_t i = 0; i < trial->record->operands && !lf_trial_failed(trial); i++)
@@ -99,12 +100,12 @@ static void check_stack(struct lf_problem *problem, uint32_t rows) {
 
 void lf_gate_memory(struct lf_trial *trial, const struct lf_shape *shape) {
     static const uint32_t counts[] = {1, 3, 17};
-    uint64_t most = trial->effort.bound / lf_trial_work(trial, shape);
+    uint64_t most = trial->effort.bound / lf_shape_work(trial->record, shape);
     struct lf_problem *problem = lf_problem_open(trial, shape, 3, LF_STYLE_NORMAL);
-    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
-        if (!(trial->isas >> isa & 1))
+    for (uint32_t set = LF_ISA_PORTABLE; set < LF_SETS; set++) {
+        if (!(trial->sets >> set & 1))
             continue;
-        trial->isa = isa;
+        trial->set = set;
         for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             bool cheap = i == 0 || counts[i] <= most;
             if (lf_trial_failed(trial) || counts[i] > shape->rows || !cheap)
@@ -112,7 +113,7 @@ void lf_gate_memory(struct lf_trial *trial, const struct lf_shape *shape) {
             trial->threads = i % LF_TRIAL_THREADS;
             run_rows(problem, counts[i]);
         }
-        if (STACK_COUNTS && !lf_trial_failed(trial))
+        if (STACK_COUNTS && set != LF_SET_CUDA && !lf_trial_failed(trial))
             check_stack(problem, 1);
     }
     lf_problem_close(problem);

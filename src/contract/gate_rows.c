@@ -8,7 +8,7 @@
 
 enum { SOURCES = 7, REPEATED_ROWS = 8 };
 
-// What all launches of a shape are held against: each source row alone on the portable set.
+// What all launches of a shape are held against: each source row alone on the base set.
 struct bench {
     struct lf_trial *trial;
     struct lf_problem *problem;
@@ -86,7 +86,7 @@ static void run_set(struct bench *b, const struct lf_shape *shape) {
     // The most telling ones first, for when there is little to spend.
     static const uint32_t counts[] = {1,  2,  3,  17, 8,  33, 5,  16,  64,  4,
                                       6,  7,  12, 24, 32, 48, 100, 512, 900, 2048};
-    uint64_t left = b->trial->effort.rows / lf_trial_work(b->trial, shape);
+    uint64_t left = b->trial->effort.rows / lf_shape_work(b->trial->record, shape);
     struct lf_layout shared = LF_LAYOUT_PLAIN;
     shared.shared = true;
     b->turn = 0;
@@ -104,22 +104,27 @@ static void run_set(struct bench *b, const struct lf_shape *shape) {
     }
 }
 
+// Portable, but for sums that CUDA has of its own.
+static uint32_t base_set(const struct lf_trial *trial, const struct lf_shape *shape) {
+    return lf_trial_own_sums(trial, shape) ? (uint32_t)LF_SET_CUDA : (uint32_t)LF_ISA_PORTABLE;
+}
+
 static void run_style(struct lf_trial *trial, const struct lf_shape *shape,
                       enum lf_check_style style) {
-    uint64_t most = trial->effort.rows / lf_trial_work(trial, shape);
+    uint64_t most = trial->effort.rows / lf_shape_work(trial->record, shape);
     struct bench b = {.trial = trial, .sources = most < 64 ? 3 : SOURCES};
     b.problem = lf_problem_open(trial, shape, b.sources, style);
     trial->threads = 0;
-    trial->isa = LF_ISA_PORTABLE;
+    trial->set = base_set(trial, shape);
     for (uint32_t row = 0; row < b.sources; row++) {
         b.alone[row] = lf_launch_open(b.problem, 1, &row, LF_LAYOUT_PLAIN);
         lf_launch_run(b.alone[row]);
     }
-    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
-        if (trial->isas >> isa & 1 && !lf_trial_failed(trial)) {
-            trial->isa = isa;
+    for (uint32_t set = LF_ISA_PORTABLE; set < LF_SETS; set++)
+        if (trial->sets >> set & 1 && !lf_trial_failed(trial)) {
+            trial->set = set;
             // Weights of any alignment at an odd address for every second set.
-            lf_problem_place(b.problem, (struct lf_layout){.tail = LF_CHECK_GUARD + 3 * isa});
+            lf_problem_place(b.problem, (struct lf_layout){.tail = LF_CHECK_GUARD + 3 * set});
             run_set(&b, shape);
         }
     for (uint32_t row = 0; row < b.sources; row++)
@@ -129,9 +134,9 @@ static void run_style(struct lf_trial *trial, const struct lf_shape *shape,
 
 void lf_gate_rows(struct lf_trial *trial, const struct lf_shape *shape) {
     run_style(trial, shape, LF_STYLE_WIDE);
-    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
-        if (trial->record->windows && trial->isas >> isa & 1 && !lf_trial_failed(trial)) {
-            trial->isa = isa;
+    for (uint32_t set = LF_ISA_PORTABLE; set < LF_SETS; set++)
+        if (trial->record->windows && trial->sets >> set & 1 && !lf_trial_failed(trial)) {
+            trial->set = set;
             trial->record->windows(trial, shape);
         }
 }

@@ -131,7 +131,10 @@ void lf_launch_reference(struct lf_launch *launch) {
     launch->error = calloc(n, sizeof *launch->error);
     LF_ASSERT(launch->ref && launch->error);
     launch->call.trial->entry->reference(launch->call.args, launch->ref);
-    if (record->bound)
+    const struct lf_own_sums *own = lf_trial_own_sums(launch->call.trial, launch->call.shape);
+    if (own)
+        own->bound(launch->call.args, launch->ref, launch->error);
+    else if (record->bound)
         record->bound(launch->call.args, launch->ref, launch->error);
 }
 
@@ -161,4 +164,7 @@ void lf_launch_judge(struct lf_launch *launch) {
             judge_operand(launch, i, first);
             first += launch->problem->operand[i].n;
         }
+    const struct lf_own_sums *own = lf_trial_own_sums(trial, launch->call.shape);
+    if (own && !lf_trial_failed(trial))
+        own->expect(&launch->call);
 }

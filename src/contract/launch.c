@@ -45,9 +45,8 @@ static void open_operand(struct lf_launch *launch, uint32_t operand) {
     const struct lf_operand *o = &launch->problem->operand[operand];
     struct lf_layout layout = launch->layout;
     size_t bytes = bytes_of(o, launch->call.rows);
-    size_t band = layout.tail / lf_operand_align(o) * lf_operand_align(o);
-    launch->buffer[operand] = layout.front ? lf_check_open_front(bytes, band)
-                                           : lf_check_open(bytes, band);
+    launch->buffer[operand] =
+        lf_check_open_at(lf_operand_place(launch->call.trial, o, layout), bytes);
     launch->call.data[operand] = launch->buffer[operand].data;
     for (uint32_t row = 0; row < launch->call.rows; row++) {
         if (o->role == LF_OUT)
@@ -60,9 +59,10 @@ static void open_operand(struct lf_launch *launch, uint32_t operand) {
 
 struct lf_launch *lf_launch_open(struct lf_problem *p, uint32_t rows, const uint32_t *source,
                                  struct lf_layout layout) {
-    struct lf_launch *launch = aligned_alloc(64, (sizeof *launch / 64 + 1) * 64);
-    LF_ASSERT(launch);
-    *launch = (struct lf_launch){.problem = p, .layout = layout};
+    struct lf_check_place place = {.space = p->trial->space, .align = 64};
+    struct lf_check_buffer memory = lf_check_open_at(place, sizeof(struct lf_launch));
+    struct lf_launch *launch = memory.data;
+    *launch = (struct lf_launch){.problem = p, .layout = layout, .memory = memory};
     launch->source = malloc((rows + 1) * sizeof *launch->source);
     LF_ASSERT(launch->source);
     for (uint32_t row = 0; row < rows; row++)
@@ -93,7 +93,8 @@ void lf_launch_close(struct lf_launch *launch) {
     free(launch->source);
     if (launch->owns_problem)
         lf_problem_close(launch->problem);
-    free(launch);
+    struct lf_check_buffer memory = launch->memory;
+    lf_check_close(&memory);
 }
 
 void lf_launch_bind(struct lf_launch *launch) {
@@ -148,17 +149,36 @@ static void keep_before(struct lf_launch *launch) {
     }
 }
 
-void lf_launch_run(struct lf_launch *launch) {
+static void run_on_cpu(struct lf_launch *launch) {
     struct lf_trial *trial = launch->call.trial;
     size_t scratch = trial->record->scratch ? trial->record->scratch(launch->call.shape->args) : 0;
     struct lf_pool *pool = pool_of(trial, scratch);
-    if (trial->gate == LF_GATE_MEMORY)
-        keep_before(launch);
     poison_scratch(pool, scratch);
-    trial->entry->call(trial->entry->fn[trial->isa], &(struct lf_device){.pool = pool},
+    trial->entry->call(trial->entry->fn[trial->set], &(struct lf_device){.pool = pool},
                        launch->call.args);
     if (trial->gate == LF_GATE_MEMORY)
         check_scratch(trial, pool, scratch);
+}
+
+static void run_on_cuda(struct lf_launch *launch) {
+    struct lf_trial *trial = launch->call.trial;
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = trial->device->cuda;
+    if (trial->gate == LF_GATE_ROWS)
+        lf_trial_cuda_disturb(trial->device);
+    trial->entry->call(trial->entry->fn[LF_SET_CUDA], &(struct lf_device){.cuda = cuda},
+                       launch->call.args);
+    if (lf_cuda_wait(cuda, &err) != LF_OK)
+        lf_trial_fail(trial, "%u rows: %s", launch->call.rows, err.text);
+}
+
+void lf_launch_run(struct lf_launch *launch) {
+    if (launch->call.trial->gate == LF_GATE_MEMORY)
+        keep_before(launch);
+    if (launch->call.trial->set == LF_SET_CUDA)
+        run_on_cuda(launch);
+    else
+        run_on_cpu(launch);
 }
 
 static const char *changed_input(const struct lf_launch *launch, uint32_t operand) {
@@ -182,7 +202,7 @@ static bool gaps_intact(const struct lf_launch *launch, uint32_t operand) {
     for (uint32_t row = 0; gap && row + 1 < launch->call.rows; row++) {
         const uint8_t *at = lf_call_at(&launch->call, operand, row, o->n);
         for (size_t i = 0; i < gap; i++)
-            if (at[i] != LF_CHECK_GUARD_BYTE)
+            if (at[i] != launch->buffer[operand].guard)
                 return false;
     }
     return true;

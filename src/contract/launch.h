@@ -17,6 +17,7 @@ struct lf_layout {
     size_t tail;
     bool front;
     uint8_t pattern; // what outputs hold before
+    uint8_t guard;   // what bands and gaps hold; 0: LF_CHECK_GUARD_BYTE
     bool shared;     // outputs lie in the inputs they may share
 };
 #define LF_LAYOUT_PLAIN ((struct lf_layout){.tail = LF_CHECK_GUARD, .pattern = 0x5A})
@@ -25,6 +26,7 @@ struct lf_launch {
     struct lf_call call; // first: a call of the public interface is its launch
     struct lf_problem *problem;
     bool owns_problem;
+    struct lf_check_buffer memory; // of this struct: kernels may read what args hold
     struct lf_layout layout;
     uint32_t *source;
     struct lf_check_buffer buffer[LF_OPERANDS_MAX]; // of weights: none
@@ -53,6 +55,9 @@ void lf_launch_check_memory(struct lf_launch *launch);
 
 size_t lf_type_bytes(enum lf_type type);
 size_t lf_operand_align(const struct lf_operand *operand);
+// Where a layout puts an operand.
+struct lf_check_place lf_operand_place(const struct lf_trial *trial,
+                                       const struct lf_operand *operand, struct lf_layout layout);
 size_t lf_operand_pitch(const struct lf_operand *operand);
 bool lf_operand_is_result(const struct lf_operand *operand); // LF_OUT, LF_INOUT
 uint64_t lf_hash(const void *bytes, size_t n);

@@ -5,16 +5,17 @@
 #include "contract/launch.h"
 #include "model/model.h"
 
-// The CPUs that the project claims; which set each runs is the launch table's to say.
+// What the project claims; which set a CPU runs is the launch table's to say.
 static const struct device {
     const char *name;
-    enum lf_isa isa;
-    size_t stack_bytes; // of a thread with the smallest default of a C library
+    uint32_t set;
+    size_t stack_bytes; // of a thread with the smallest default of a C library; CUDA: none
 } devices[] = {
     {"x86-64", LF_ISA_PORTABLE, 128 << 10},
     {"x86-64 AVX2", LF_ISA_AVX2, 128 << 10},
     {"x86-64 AVX-512", LF_ISA_AVX512, 128 << 10},
     {"AArch64 NEON", LF_ISA_NEON, 128 << 10},
+    {"CUDA 9.0", LF_SET_CUDA, 0},
 };
 
 struct pass {
@@ -79,26 +80,38 @@ static uint64_t stack_here(void) {
     return bytes;
 }
 
+static void check_device(struct pass *pass, const struct device *device,
+                         const struct lf_shapes *shapes, const struct lf_configs *configs) {
+    bool cuda = device->set == LF_SET_CUDA;
+    for (uint32_t s = 0; s < shapes->n; s++) {
+        check_extents(pass, device, &shapes->shape[s]);
+        if (cuda)
+            continue;
+        check_products(pass, device, &shapes->shape[s]);
+        check_scratch(pass, device, &shapes->shape[s], configs);
+    }
+    if (!cuda && pass->record->stack_bytes > device->stack_bytes)
+        breach(pass, device->name, "stack bytes", pass->record->stack_bytes, device->stack_bytes);
+}
+
 uint32_t lf_limits_check(const struct lf_record *record, const struct lf_entry *entry,
-                         const struct lf_configs *configs, struct lf_buffer *lines) {
+                         uint32_t sets, const struct lf_configs *configs,
+                         struct lf_buffer *lines) {
     struct pass pass = {.record = record, .lines = lines};
+    bool cuda = sets >> LF_SET_CUDA & 1;
     struct lf_shapes shapes;
     lf_shapes_of(&shapes, record, configs);
     for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
         const struct device *device = &devices[d];
-        bool here = lf_contract_isas() >> device->isa & 1;
-        if (here && !entry->fn[device->isa])
+        bool here = (sets | (cuda ? 0 : lf_contract_sets())) >> device->set & 1;
+        if (cuda != (device->set == LF_SET_CUDA))
+            continue;
+        if (here && !entry->fn[device->set])
             breach(&pass, device->name, "functions", 0, 1);
-        if (record->stack_bytes > device->stack_bytes)
-            breach(&pass, device->name, "stack bytes", record->stack_bytes, device->stack_bytes);
-        if (here && record->stack_bytes > stack_here())
-            breach(&pass, "this machine", "stack bytes", record->stack_bytes, stack_here());
-        for (uint32_t s = 0; s < shapes.n; s++) {
-            check_products(&pass, device, &shapes.shape[s]);
-            check_extents(&pass, device, &shapes.shape[s]);
-            check_scratch(&pass, device, &shapes.shape[s], configs);
-        }
+        check_device(&pass, device, &shapes, configs);
     }
+    if (!cuda && record->stack_bytes > stack_here())
+        breach(&pass, "this machine", "stack bytes", record->stack_bytes, stack_here());
     lf_shapes_free(&shapes);
     return pass.problems;
 }

@@ -4,6 +4,6 @@
 #include "contract/shapes.h"
 #include "contract/table.h"
 
-// Adds a line a breach: record, device, the two numbers. Returns how many.
+// A line a breach: record, device (CPUs, or CUDA where sets has it), two numbers. Returns how many.
 uint32_t lf_limits_check(const struct lf_record *record, const struct lf_entry *entry,
-                         const struct lf_configs *configs, struct lf_buffer *lines);
+                         uint32_t sets, const struct lf_configs *configs, struct lf_buffer *lines);

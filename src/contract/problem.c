@@ -4,6 +4,8 @@
 #include <string.h>
 #include "base/error.h"
 
+enum { DEVICE_WEIGHT_ALIGN = 16 };
+
 size_t lf_type_bytes(enum lf_type type) {
     static const size_t bytes[] = {1, 2, 4, 4, 8};
     return bytes[type];
@@ -13,6 +15,20 @@ size_t lf_operand_align(const struct lf_operand *o) {
     if (o->role == LF_POINTER)
         return sizeof(void *);
     return o->align ? o->align : o->type == LF_U8 ? 8 : lf_type_bytes(o->type);
+}
+
+// A device reads whole elements, and weights 16 bytes at a time.
+static size_t device_align(const struct lf_operand *o) {
+    size_t align = lf_operand_align(o), least = lf_type_bytes(o->type);
+    least = o->role == LF_WEIGHT ? DEVICE_WEIGHT_ALIGN : least;
+    return align > least ? align : least;
+}
+
+struct lf_check_place lf_operand_place(const struct lf_trial *trial, const struct lf_operand *o,
+                                       struct lf_layout layout) {
+    size_t align = trial->device ? device_align(o) : lf_operand_align(o);
+    return (struct lf_check_place){.space = trial->space, .band = layout.tail / align * align,
+                                   .align = align, .front = layout.front, .guard = layout.guard};
 }
 
 size_t lf_operand_pitch(const struct lf_operand *o) {
@@ -94,7 +110,8 @@ static void fill_rows(struct lf_problem *p, uint32_t operand) {
 static void fill_weight(struct lf_problem *p, uint32_t operand) {
     const struct lf_operand *o = &p->operand[operand];
     struct lf_check_buffer *weight = &p->weight[operand];
-    *weight = lf_check_open(o->n * lf_type_bytes(o->type), LF_CHECK_GUARD);
+    *weight = lf_check_open_at(lf_operand_place(p->trial, o, LF_LAYOUT_PLAIN),
+                               o->n * lf_type_bytes(o->type));
     fill_one(p, operand, 0, weight->data);
     p->weight_hash[operand] = lf_hash(weight->data, weight->bytes);
 }
@@ -124,9 +141,7 @@ void lf_problem_place(struct lf_problem *p, struct lf_layout layout) {
         const struct lf_operand *o = &p->operand[i];
         if (!old.map)
             continue;
-        size_t band = layout.tail / lf_operand_align(o) * lf_operand_align(o);
-        p->weight[i] = layout.front ? lf_check_open_front(old.bytes, band)
-                                    : lf_check_open(old.bytes, band);
+        p->weight[i] = lf_check_open_at(lf_operand_place(p->trial, o, layout), old.bytes);
         memcpy(p->weight[i].data, old.data, old.bytes);
         lf_check_close(&old);
     }

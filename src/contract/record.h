@@ -90,7 +90,7 @@ struct lf_control {
     uint32_t number;
     const char *fault;
     uint32_t red_in; // gates, each of which must fail
-    uint32_t isas;   // bits of enum lf_isa whose code holds it; 0: all
+    uint32_t sets;   // bits of those whose code holds it (trial.h); 0: all
 };
 
 // An agreed deviation: counted apart, never as a pass; normally there is none.
@@ -106,6 +106,13 @@ struct lf_product {
     uint32_t bits;
 };
 enum { LF_PRODUCTS_MAX = 8 };
+
+// Sums of a set that are not the CPU's: gate 2 holds them to themselves.
+struct lf_own_sums {
+    bool (*apart)(const void *args); // whether this shape's are
+    void (*bound)(const void *args, const double *ref, double *error); // instead of the record's
+    void (*expect)(struct lf_call *call); // the bits they must have
+};
 
 struct lf_record {
     const char *name;     // as in registry.def
@@ -130,6 +137,7 @@ struct lf_record {
     // Hostile kinds (bits) whose results float64 gives as well; others are in edges.
     uint32_t hostile;
     void (*edges)(struct lf_trial *trial, const struct lf_shape *shape);
+    const struct lf_own_sums *cuda_sums; // NULL: CUDA has the CPU's bits
     // Gate 2 of kernels with state: windows of lanes cut differently; NULL: rows are all there is.
     void (*windows)(struct lf_trial *trial, const struct lf_shape *shape);
     size_t (*scratch)(const void *args); // bytes a thread; NULL: none

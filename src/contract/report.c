@@ -60,8 +60,11 @@ void lf_contract_print_record(const struct lf_record_result *r,
         if (o->findings >> i & 1)
             fprintf(out, "  FINDING %s: %s\n", record->findings[i].id, record->findings[i].what);
     if (options->verbose && o->asked)
-        fprintf(out, "  worst at %s; %zu of %zu bytes of stack\n",
-                *o->worst_at ? o->worst_at : "(exact)", o->stack_bytes, record->stack_bytes);
+        fprintf(out, "  worst at %s", *o->worst_at ? o->worst_at : "(exact)");
+    if (options->verbose && o->asked && o->stack_bytes)
+        fprintf(out, "; %zu of %zu bytes of stack", o->stack_bytes, record->stack_bytes);
+    if (options->verbose && o->asked)
+        fputc('\n', out);
     print_controls(r, options);
     fflush(out);
 }
@@ -70,7 +73,7 @@ void lf_contract_print_summary(const struct lf_contract_result *result,
                                const struct lf_contract_options *options) {
     FILE *out = options->out;
     char gates[16];
-    fprintf(out, "SUMMARY cpu: %u kernels: ", result->records);
+    fprintf(out, "SUMMARY %s: %u kernels: ", lf_contract_backend(options), result->records);
     if (!options->gates)
         fputs("gates not run; ", out);
     else if (options->gates == LF_GATES_ALL)
@@ -120,7 +123,8 @@ enum lf_status lf_contract_write_json(const struct lf_contract_result *result,
     for (uint32_t i = 0; i < result->records; i++)
         json_array_append_new(records, record_json(&result->record[i]));
     json_t *root = json_pack(
-        "{s:s,s:I,s:i,s:b,s:b,s:o,s:i,s:i,s:i,s:i,s:i,s:i,s:f,s:f}", "backend", "cpu", "seed",
+        "{s:s,s:I,s:i,s:b,s:b,s:o,s:i,s:i,s:i,s:i,s:i,s:i,s:f,s:f}", "backend",
+        lf_contract_backend(options), "seed",
         (json_int_t)options->seed, "gates", (int)options->gates, "controls_run",
         options->faults && options->gates, "limits_run", options->limits, "records", records,
         "passed", (int)result->passed, "failed", (int)result->failed, "findings",

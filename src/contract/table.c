@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include "base/error.h"
+#include "kernel/cuda_table.h"
 
 #define LF_RECORD(name) extern const struct lf_record lf_##name##_record;
 #include "contract/records.def"
@@ -31,28 +32,30 @@ static const struct lf_entry plain[] = {
 enum { ENTRIES = sizeof plain / sizeof *plain };
 _Static_assert((int)ENTRIES <= (int)LF_ENTRIES_MAX, "room for every kernel");
 
-static void fill_set(struct lf_entry *entry, enum lf_isa isa) {
-    struct lf_kernels kernels;
-    struct lf_error err = LF_ERROR_INIT;
+static void fill_set(struct lf_entry *entry, uint32_t set, const struct lf_kernels *kernels) {
     uint32_t i = 0;
-    LF_ASSERT(lf_kernels_init(&kernels, isa, &err) == LF_OK);
-#define LF_KERNEL(name) entry[i++].fn[isa] = (lf_any_fn *)kernels.name;
+#define LF_KERNEL(name) entry[i++].fn[set] = (lf_any_fn *)kernels->name;
 #include "kernel/registry.def"
 #undef LF_KERNEL
 }
 
-uint32_t lf_contract_isas(void) {
-    uint32_t isas = 0;
+uint32_t lf_contract_sets(void) {
+    uint32_t sets = 0;
     for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
-        isas |= (uint32_t)lf_isa_present(isa) << isa;
-    return isas;
+        sets |= (uint32_t)lf_isa_present(isa) << isa;
+    return sets;
 }
 
 void lf_contract_table_fill(struct lf_contract_table *table, struct lf_entry *entry) {
+    struct lf_kernels kernels;
+    struct lf_error err = LF_ERROR_INIT;
     memcpy(entry, plain, sizeof plain);
     for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
-        if (lf_isa_present(isa))
-            fill_set(entry, isa);
+        if (lf_isa_present(isa)) {
+            LF_ASSERT(lf_kernels_init(&kernels, isa, &err) == LF_OK);
+            fill_set(entry, isa, &kernels);
+        }
+    fill_set(entry, LF_SET_CUDA, &lf_cuda_kernels);
     *table = (struct lf_contract_table){.entry = entry, .entries = ENTRIES, .record = records,
                                         .records = sizeof records / sizeof *records};
 }

@@ -10,8 +10,8 @@ struct lf_contract_table {
 };
 
 enum { LF_ENTRIES_MAX = 64 };
-// Fills entry (room for LF_ENTRIES_MAX) for the sets of this processor.
+// Fills entry (room for LF_ENTRIES_MAX) for the sets of this processor and for CUDA.
 void lf_contract_table_fill(struct lf_contract_table *table, struct lf_entry *entry);
-// The sets this processor runs, as bits of enum lf_isa.
-uint32_t lf_contract_isas(void);
+// The sets this processor runs, as bits.
+uint32_t lf_contract_sets(void);
 const struct lf_entry *lf_contract_entry(const struct lf_contract_table *table, const char *name);

@@ -85,7 +85,7 @@ static struct in_place *place_open(const struct lf_record *record, const char *k
     p->trial = (struct lf_trial){.record = record, .entry = lf_contract_entry(&active->table,
                                                                               kernel),
                                  .shape = &p->shape, .outcome = &p->outcome,
-                                 .gate = LF_GATE_BOUND, .isa = LF_ISA_AUTO};
+                                 .gate = LF_GATE_BOUND, .set = LF_ISA_AUTO};
     p->trial.thread_count[0] = lf_pool_threads(active->m->device.pool);
     memcpy(p->shape.args, args, bytes);
     memcpy(p->launch.call.args, args, bytes);

@@ -118,7 +118,7 @@ static struct said run_record(const struct lf_record *record,
 static struct lf_contract_options toy_options(void) {
     struct lf_contract_options options = lf_contract_defaults();
     options.faults = TOY_FAULTS;
-    options.isas = 1u << LF_ISA_PORTABLE;
+    options.sets = 1u << LF_ISA_PORTABLE;
     options.effort = LF_EFFORT_QUICK;
     options.control_limit_s = 2;
     return options;

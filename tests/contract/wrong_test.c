@@ -104,7 +104,7 @@ static void check(const char *what, wrong_fn *wrong, enum lf_isa isa, uint32_t g
     options.only = only, options.n_only = 1;
     options.effort = LF_EFFORT_QUICK;
     options.out = open_memstream(&text, &bytes);
-    options.isas = 1u << isa;
+    options.sets = 1u << isa;
     assert_int_equal(lf_contract_run(&table, &options, &result, &err), LF_OK);
     fclose(options.out);
     if (result.failed != 1 || (result.record->outcome.failed & gate) != gate ||

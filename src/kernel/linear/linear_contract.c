@@ -8,7 +8,14 @@
 #include "kernel/linear/linear_contract.h"
 #include "kernel/table.h"
 
-enum { X, W, SCALE, Y, Y_F32, OPERANDS };
+enum {
+    X = LF_LINEAR_X,
+    W = LF_LINEAR_W,
+    SCALE = LF_LINEAR_SCALE,
+    Y = LF_LINEAR_Y,
+    Y_F32 = LF_LINEAR_Y_F32,
+    OPERANDS = LF_LINEAR_OPERANDS
+};
 enum { OUT_MOST = 40, VECTORS = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
 
 _Static_assert(sizeof(struct lf_linear_map) <= LF_ARGS_BYTES, "a shape of linear");
@@ -225,7 +232,8 @@ static const struct lf_control controls[] = {
 const struct lf_record lf_linear_record = {
     .name = "linear", .file = "src/kernel/linear/linear_cpu.c", .contract = LF_LINEAR_CONTRACT,
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
-    .bound = bound, .hostile = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4, .edges = edges,
-    .scratch = scratch, .products = products, .stack_bytes = 24576,
+    .bound = bound, .cuda_sums = &lf_linear_cuda_sums,
+    .hostile = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4, .edges = edges, .scratch = scratch,
+    .products = products, .stack_bytes = 24576,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

@@ -1,0 +1,112 @@
+// The records on the CUDA column, as the host plays it: what a device run asks, but for the device.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "contract/contract.h"
+#include "host_cuda.h"
+
+enum {
+#define LF_KERNEL(name) KERNEL_##name,
+#include "kernel/registry.def"
+#undef LF_KERNEL
+    RECORDS
+};
+
+// What the tool said; text is the caller's to free.
+static char *run(struct lf_contract_options *options, struct lf_contract_result *result,
+                 enum lf_status want) {
+    static struct lf_entry entry[LF_ENTRIES_MAX];
+    struct lf_contract_table table;
+    struct lf_error err = LF_ERROR_INIT;
+    char *text;
+    size_t bytes;
+    lf_contract_table_fill(&table, entry);
+    options->out = open_memstream(&text, &bytes);
+    assert_non_null(options->out);
+    assert_int_equal(lf_contract_run(&table, options, result, &err), want);
+    fclose(options->out);
+    return text;
+}
+
+// The host takes turns for threads: only small shapes, and few rows of them.
+static struct lf_contract_options cuda_options(uint64_t row_most) {
+    struct lf_contract_options options = lf_contract_defaults();
+    options.sets = 1u << LF_SET_CUDA;
+    options.effort = (struct lf_effort){.bound = 2000, .rows = 3000, .row_most = row_most};
+    options.plain_memory = true;
+    return options;
+}
+
+static void expect_passed(struct lf_contract_options options, uint32_t records) {
+    struct lf_contract_result result;
+    char *text = run(&options, &result, LF_OK);
+    if (!lf_contract_passed(&result) || result.passed != records)
+        fail_msg("%s", text);
+    assert_non_null(strstr(text, "SUMMARY cuda: "));
+    lf_contract_free(&result);
+    free(text);
+}
+
+static void every_record_passes_its_gates_on_the_cuda_column(void **state) {
+    (void)state;
+    expect_passed(cuda_options(3900), RECORDS);
+}
+
+// Shapes of more than a part of K, in every format.
+static void linear_has_the_bits_of_its_steps_and_keeps_their_bound(void **state) {
+    (void)state;
+    static const char *const only[] = {"linear"};
+    struct lf_contract_options options = cuda_options(500000);
+    options.only = only, options.n_only = 1;
+    options.effort.bound = options.effort.rows = 500000;
+    expect_passed(options, 1);
+}
+
+// Blocks that are used again, between guard bytes of their own.
+static void records_pass_in_memory_that_a_device_shares(void **state) {
+    (void)state;
+    static const char *const only[] = {"rms_norm", "cache_pack", "rope", "attention"};
+    struct lf_contract_options options = cuda_options(3900);
+    options.only = only, options.n_only = 4;
+    options.plain_memory = false;
+    expect_passed(options, 4);
+}
+
+static void without_a_device_it_says_so_and_runs_nothing(void **state) {
+    (void)state;
+    struct lf_contract_options options = cuda_options(0);
+    struct lf_contract_result result;
+    host_cuda.devices = 0;
+    char *text = run(&options, &result, LF_E_ABSENT);
+    host_cuda.devices = 1;
+    assert_string_equal(text, "");
+    lf_contract_free(&result);
+    free(text);
+}
+
+static void a_device_of_another_capability_is_refused(void **state) {
+    (void)state;
+    struct lf_contract_options options = cuda_options(0);
+    struct lf_contract_result result;
+    host_cuda.major = 12;
+    char *text = run(&options, &result, LF_E_UNSUPPORTED);
+    host_cuda.major = 9;
+    lf_contract_free(&result);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_record_passes_its_gates_on_the_cuda_column),
+        cmocka_unit_test(linear_has_the_bits_of_its_steps_and_keeps_their_bound),
+        cmocka_unit_test(records_pass_in_memory_that_a_device_shares),
+        cmocka_unit_test(without_a_device_it_says_so_and_runs_nothing),
+        cmocka_unit_test(a_device_of_another_capability_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
