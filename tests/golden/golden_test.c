@@ -68,6 +68,7 @@ int main(int argc, char **argv) {
     struct lf_report report = {.expect_red = o.expect_red};
     struct lf_model_options options = {.isa = o.isa, .slots = 1, .context = CONTEXT,
                                        .chunk_rows = CONTEXT};
+    lf_trial_column(&options);
     lf_demo_open(&demo);
     struct lf_target *target = lf_demo_target(&demo, &options);
     uint32_t run = 0;

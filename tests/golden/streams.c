@@ -45,6 +45,19 @@ static void tally_mix(struct lf_trial *t, struct lf_tally *tally, const float *w
     }
 }
 
+// The wanted row where a row of a table is it: memory apart has rows of the call, numbered anew.
+static uint32_t engram_row(const struct lf_v41 *m, const struct lf_engram_weights *e, size_t i,
+                           uint32_t want) {
+    const struct lf_seen *seen = &m->work.seen;
+    uint64_t number = seen->number[e->table][i];
+    size_t dim = e->rows.dim;
+    if (!m->shape.apart)
+        return (uint32_t)number;
+    return memcmp(seen->value[e->table] + number * dim, e->rows.value + want * dim, dim)
+               ? UINT32_MAX
+               : want;
+}
+
 // The gates of the stored streams; the streams are put back.
 static void tally_gates(struct lf_trial *t, struct sums *sums, const struct lf_layer *layer) {
     struct lf_v41 *m = t->m;
@@ -59,7 +72,7 @@ static void tally_gates(struct lf_trial *t, struct sums *sums, const struct lf_l
     struct lf_golden_tensor rows = lf_golden_find(t->g, "layers.%u.engram.rows", layer->id);
     const int32_t *row = rows.data;
     for (size_t i = 0; i < rows.count; i++) {
-        uint32_t got = (uint32_t)w->seen.number[layer->engram->table][i];
+        uint32_t got = engram_row(m, layer->engram, i, (uint32_t)row[i]);
         lf_tally_ids(&sums->rows, &got, row + i, 1);
     }
     const uint16_t *want =

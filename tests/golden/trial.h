@@ -11,6 +11,8 @@ struct lf_trial {
     struct lf_report *report;
 };
 
+// Chooses the column of kernels that the program tests: column_cpu.c, column_cuda.c.
+void lf_trial_column(struct lf_model_options *options);
 // Fills the call with the golden's points, each a row of its own: stages that read no other row.
 void lf_trial_points(struct lf_trial *t);
 // Fills the call with every row of the prompt, logits wanted at the points.

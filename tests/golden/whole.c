@@ -125,6 +125,7 @@ static size_t sure_steps(struct lf_trial *t) {
 void lf_trial_greedy(struct lf_trial *t, enum lf_isa isa) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_model_options options = {.isa = isa, .slots = 1, .context = 2048};
+    lf_trial_column(&options);
     struct lf_target *target = lf_demo_target(t->demo, &options);
     struct lf_sampling greedy = {0};
     struct lf_window w = {.pos0 = t->g->rows, .rule = &greedy};

@@ -119,6 +119,8 @@ cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ct
         host.stack = (char *)malloc((size_t)THREADS_MAX * STACK_BYTES);
     if (!host.stack)
         return cudaErrorMemoryAllocation;
+    if (host_cuda.enter)
+        host_cuda.enter();
     host.body = body;
     host.ctx = ctx;
     gridDim = grid;
@@ -129,6 +131,8 @@ cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ct
                 blockIdx = dim3(x, y, z);
                 run_block(block.x);
             }
+    if (host_cuda.leave)
+        host_cuda.leave();
     return cudaSuccess;
 }
 
