@@ -1,5 +1,7 @@
 # Short names for what Meson and Ninja do; the first two are all that most people need.
 BUILD ?= build
+# The CUDA column takes minutes of nvcc, and is part of the program where there is one.
+NVCC := $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 .PHONY: all run test contract setup setup-test sanitize fuzz bench bench-kernels bench-peers clean
 
 all: setup $(BUILD)/build.ninja
@@ -39,7 +41,7 @@ setup-test:
 	@tools/setup test
 
 $(BUILD)/build.ninja:
-	@meson setup $(BUILD) >/dev/null
+	@meson setup $(BUILD) $(if $(NVCC),-Dcuda=enabled) >/dev/null
 
 clean:
 	rm -rf build build-*

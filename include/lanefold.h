@@ -209,6 +209,7 @@ enum lf_pin {
 
 // Start from LF_ENGINE_OPTIONS_INIT.
 struct lf_engine_options {
+    const char *device;  // auto, cpu, cuda or cuda:N; NULL: auto, CUDA where the model fits there
     const char *isa;     // auto, portable, avx2, avx512 or neon; NULL: auto. Never changes bits
     uint32_t threads;    // 0: one a physical core that may be used. Never changes bits
     enum lf_pin pin;     // never changes bits
@@ -269,6 +270,7 @@ LF_API void lf_engine_status_read(struct lf_engine *engine, struct lf_engine_sta
 // What does not change while the engine lives; it goes with the engine.
 struct lf_engine_info {
     const char *name, *folder; // the folder's last part; "" each without a folder
+    const char *device;        // cpu, cuda:0
     const char *fingerprint;   // names weights, configuration and build: equal names, equal tokens
     uint64_t context;          // positions of a request, prompt and reply
     uint32_t vocab, parallel;
@@ -285,8 +287,9 @@ enum { LF_MEMORY_LINES_MAX = 32 };
 
 struct lf_memory_line {
     const char *name; // a key such as weights, kv, prompt_cache
-    uint64_t planned_bytes;
-    uint64_t held_bytes; // now; 0: not known of this line
+    uint64_t planned_bytes; // where kernels work: on the device, or all of it on a CPU
+    uint64_t host_bytes;    // planned beside a device
+    uint64_t held_bytes; // now, of planned_bytes; 0: not known of this line
     bool counted;        // part of the need: Engram tables stay on disk and are not
 };
 
@@ -295,7 +298,10 @@ struct lf_memory_report {
     struct lf_memory_line line[LF_MEMORY_LINES_MAX];
     uint32_t n_lines; // 0: the engine has no plan
     uint64_t need_bytes, budget_bytes, reserve_bytes;
-    uint64_t available_bytes, total_bytes; // of the machine before loading
+    uint64_t available_bytes, total_bytes; // of the device or machine before loading
+    const char *device; // cpu, cuda:0
+    uint64_t device_bytes, device_peak_bytes;    // taken there; 0 on a CPU
+    uint64_t host_need_bytes, host_budget_bytes; // beside a device
     uint64_t kv_position_bytes;            // of one position of one request
     uint64_t launch_bytes;                 // of the workspace, what a decode launch uses
     uint64_t kv_pages_used;                // by rows of live requests

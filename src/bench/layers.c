@@ -84,6 +84,7 @@ static enum lf_status run_set(struct run *run, const uint32_t *layer, uint32_t n
     uint32_t number[LF_LAYERS_MAX];
     for (uint32_t i = 0; i < n; i++)
         number[i] = options.dummy_weights ? i : layer[i];
+    options.device = "cpu";
     options.dummy_layer = layer;
     options.n_dummy_layers = options.dummy_weights ? n : 0;
     if (lf_session_plan(&session, run->o->model, &options, err) == LF_OK &&

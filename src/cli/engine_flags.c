@@ -28,7 +28,8 @@ enum lf_pin lf_engine_flags_pin(const struct lf_engine_flags *flags) {
 }
 
 struct lf_engine_options lf_engine_flags_single(const struct lf_engine_flags *flags) {
-    return (struct lf_engine_options){.isa = flags->isa, .threads = (uint32_t)flags->threads,
+    return (struct lf_engine_options){.device = flags->device, .isa = flags->isa,
+                                      .threads = (uint32_t)flags->threads,
                                       .pin = lf_engine_flags_pin(flags), .parallel = 1,
                                       .context = flags->context};
 }

@@ -33,8 +33,8 @@ struct lf_engine_flags {
      .max = 1099511627776,                                                                         \
      .help = "of made-up Engram tables about so many rows; default 1048576"}
 #define LF_ENGINE_FLAG_ROWS(f)                                                                     \
-    {.name = "device", .kind = LF_FLAG_TEXT, .out = &(f).device, .choices = "auto|cpu",            \
-     .help = "where it runs"},                                                                     \
+    {.name = "device", .kind = LF_FLAG_TEXT, .out = &(f).device,                                   \
+     .help = "auto, cpu, cuda or cuda:N; auto: a CUDA device where the model fits there"},         \
         LF_THREADS_FLAG(f), LF_PIN_FLAG(f), LF_ISA_FLAG(f),                                        \
         {.name = "context", .kind = LF_FLAG_COUNT, .out = &(f).context, .min = 1, .max = 1048576,  \
          .help = "positions of a request; default: the most that fits, up to the model's"},        \

@@ -142,7 +142,7 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
         .request_timeout_s = f.request_timeout_s, .strict_model = f.strict_model,
         .early_headers = f.early_headers, .clamp_reply = f.clamp_reply,
         .allow_half_close = f.half_close, .no_extras = f.no_extras, .extras_key = f.extras_key,
-        .backend = "cpu", .commit = LF_COMMIT, .strict_tools = f.strict_tools,
+        .commit = LF_COMMIT, .strict_tools = f.strict_tools,
         .loop_guard = f.loop_guard,
     };
     LF_TRY(set_names(&o, &f, err));
@@ -152,6 +152,7 @@ enum lf_status lf_command_serve(int argc, char **argv, struct lf_error *err) {
     options.cost_folder = find_cache_folder(cache_folder, sizeof cache_folder);
     block_signals(&signals);
     LF_TRY(lf_engine_open(&engine, model.n ? model.value[0] : NULL, &options, err));
+    o.backend = lf_engine_info(engine)->device;
     o.name = f.name ? f.name : lf_engine_info(engine)->name;
     o.sampling = sampling(&f, flag, n, &lf_engine_info(engine)->sampling);
     // A device that keeps the engine (F-4): nothing is freed under its thread, the process ends.

@@ -10,6 +10,7 @@ struct lf_engine_options lf_serve_engine_options(const struct serve_flags *f) {
     // 0 stands for the engine's own floor.
     uint64_t floor_bytes = (uint64_t)(f->spill_floor_gib * GIB);
     return (struct lf_engine_options){
+        .device = f->engine.device,
         .isa = f->engine.isa,
         .threads = (uint32_t)f->engine.threads,
         .pin = lf_engine_flags_pin(&f->engine),

@@ -92,6 +92,8 @@ enum lf_status lf_command_verify(int argc, char **argv, struct lf_error *err) {
     }
     struct lf_engine_options options = lf_engine_flags_single(&f.engine);
     options.chunk_rows = CHUNK_ROWS;
+    // Stages are judged where the host reads them.
+    options.device = "cpu";
     options.drafts = LF_DRAFTS_AUTO;
     LF_TRY(lf_engine_flags_dummy(&options, &f.engine, err));
     LF_TRY(lf_engine_flags_layers(&f.engine, f.layers, &f.n_layers, err));

@@ -4,5 +4,12 @@
 
 // README.md says which pointers of the arguments are device memory; failures wait in lf_cuda_wait.
 extern const struct lf_kernels lf_cuda_kernels;
+// Sizes of a model that its entries take.
+enum {
+    LF_CUDA_HEAD_DIM_MAX = 512,
+    LF_CUDA_INDEX_DIM_MAX = 128,
+    LF_CUDA_EXPERTS_MAX = 1024,
+    LF_CUDA_TOP_MAX = 64,
+};
 // Names its bits: those of linear are its own (LF_LINEAR_CUDA_CONTRACT).
 #define LF_CUDA_ARITHMETIC "cuda k640"

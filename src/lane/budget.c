@@ -35,13 +35,40 @@ static void apply_group(void *ctx, const char *folder) {
     b->available = left < b->available ? left : b->available;
 }
 
+static enum lf_status check_flags(const struct lf_budget_flags *flags, struct lf_error *err) {
+    if (flags->limit_bytes && flags->reserve_bytes)
+        return lf_fail(err, LF_E_USAGE, "--memory-limit-gib and --reserve-gib: expected one of "
+                                        "them, a limit keeps no reserve");
+    return LF_OK;
+}
+
+// The reserve and what it leaves, from total and available (M-2).
+static void set_bytes(struct lf_budget *out, const struct lf_budget_flags *flags) {
+    uint64_t share = out->total / 100 * 3;
+    out->reserve = share > RESERVE_BYTES ? share : RESERVE_BYTES;
+    if (flags->reserve_bytes)
+        out->reserve = flags->reserve_bytes;
+    out->named = flags->limit_bytes != 0;
+    if (out->named)
+        out->reserve = 0;
+    out->bytes = out->available > out->reserve ? out->available - out->reserve : 0;
+    if (out->named)
+        out->bytes = flags->limit_bytes;
+}
+
+enum lf_status lf_budget_of_device(struct lf_budget *out, uint64_t total, uint64_t available,
+                                   const struct lf_budget_flags *flags, struct lf_error *err) {
+    *out = (struct lf_budget){.total = total, .available = available};
+    LF_TRY(check_flags(flags, err));
+    set_bytes(out, flags);
+    return LF_OK;
+}
+
 enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
                               const struct lf_budget_flags *flags, struct lf_error *err) {
     struct lf_buffer text = {0};
     *out = (struct lf_budget){0};
-    if (flags->limit_bytes && flags->reserve_bytes)
-        return lf_fail(err, LF_E_USAGE, "--memory-limit-gib and --reserve-gib: expected one of "
-                                        "them, a limit keeps no reserve");
+    LF_TRY(check_flags(flags, err));
     bool known = lf_proc_text(&text, root, "/proc", "meminfo") &&
                  lf_proc_number(text.data, "MemTotal:", &out->total) &&
                  lf_proc_number(text.data, "MemAvailable:", &out->available);
@@ -53,16 +80,7 @@ enum lf_status lf_budget_read(struct lf_budget *out, const char *root,
     if (!known && !flags->limit_bytes)
         return lf_fail(err, LF_E_IO, "%s/proc/meminfo does not tell MemTotal and MemAvailable: "
                                      "name a limit with --memory-limit-gib", root);
-    uint64_t share = out->total / 100 * 3;
-    out->reserve = share > RESERVE_BYTES ? share : RESERVE_BYTES;
-    if (flags->reserve_bytes)
-        out->reserve = flags->reserve_bytes;
-    out->named = flags->limit_bytes != 0;
-    if (out->named)
-        out->reserve = 0;
-    out->bytes = out->available > out->reserve ? out->available - out->reserve : 0;
-    if (out->named)
-        out->bytes = flags->limit_bytes;
+    set_bytes(out, flags);
     return LF_OK;
 }
 
@@ -196,7 +214,9 @@ void lf_budget_print_ways(struct lf_buffer *out, const struct lf_plan_ask *ask, 
                               ": the largest context there is\n", least.chunk_rows,
                          ask->cache_bytes ? " --prompt-cache-gib 0" : "",
                          ask->drafter ? " --no-drafts" : "", context);
-    lf_buffer_printf(out, "--memory-limit-gib %.17g: what this asks for; without as much memory "
-                          "the system will swap or read weights from disk again and again\n",
-                     (double)((need(ask) >> 20) + 1) / 1024);
+    lf_buffer_printf(out, "--memory-limit-gib %.17g: what this asks for; %s\n",
+                     (double)((need(ask) >> 20) + 1) / 1024,
+                     ask->device ? "where the device has less it fails when it loads"
+                                 : "without as much memory the system will swap or read weights "
+                                   "from disk again and again");
 }

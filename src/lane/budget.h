@@ -23,6 +23,12 @@ LF_CHECKED enum lf_status lf_budget_read(struct lf_budget *out, const char *root
                                          const struct lf_budget_flags *flags,
                                          struct lf_error *err);
 
+// The same of a device that has so much; the flags are of a device where there is one.
+LF_CHECKED enum lf_status lf_budget_of_device(struct lf_budget *out, uint64_t total,
+                                              uint64_t available,
+                                              const struct lf_budget_flags *flags,
+                                              struct lf_error *err);
+
 // Asked for while serving: the flags of the start, and bytes of files that must stay mapped.
 struct lf_budget_watch {
     const char *root; // as of lf_budget_read

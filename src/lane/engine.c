@@ -181,7 +181,7 @@ enum lf_status lf_engine_start(struct lf_engine **out, struct lf_target *target,
         e->machine = *machine;
     if (!e->machine.now)
         e->machine.now = monotonic;
-    e->about = (struct lf_engine_info){.name = "", .folder = "", .fingerprint = "",
+    e->about = (struct lf_engine_info){.name = "", .folder = "", .device = "", .fingerprint = "",
                                        .context = e->info->context, .vocab = e->info->vocab,
                                        .parallel = e->info->slots,
                                        .drafts = options->drafts != LF_DRAFTS_OFF};

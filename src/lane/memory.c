@@ -1,6 +1,7 @@
 #include "lane/memory.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include "base/log.h"
 #include "base/process.h"
 #include "format/dummy.h"
@@ -26,12 +27,25 @@ static enum lf_status check_spill(const struct lf_engine_options *o, struct lf_e
     return LF_OK;
 }
 
-enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_engine_options *options,
-                                struct lf_error *err) {
+// The flags speak of the memory where kernels work; beside a device the host keeps its reserve.
+static enum lf_status read_budgets(struct lf_memory *memory, const struct lf_budget_flags *flags,
+                                   struct lf_error *err) {
+    static const struct lf_budget_flags none = {0};
+    if (!memory->place->cuda)
+        return lf_budget_read(&memory->budget, "", flags, err);
+    const struct lf_cuda_info *device = lf_cuda_info(memory->place->cuda);
+    LF_TRY(lf_budget_of_device(&memory->budget, device->memory_bytes, device->free_bytes, flags,
+                               err));
+    return lf_budget_read(&memory->host_budget, "", &none, err);
+}
+
+enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_place *place,
+                                const struct lf_engine_options *options, struct lf_error *err) {
     struct lf_budget_flags bytes = {.limit_bytes = options->memory_limit_bytes,
                                     .reserve_bytes = options->reserve_bytes};
+    *memory = (struct lf_memory){.place = place};
     LF_TRY(check_spill(options, err));
-    LF_TRY(lf_budget_read(&memory->budget, "", &bytes, err));
+    LF_TRY(read_budgets(memory, &bytes, err));
     memory->watch = (struct lf_budget_watch){.root = "", .flags = bytes};
     memory->spill_bytes = options->spill_bytes;
     uint64_t eighth = memory->budget.bytes / 8, most = (uint64_t)(CACHE_GIB_MAX * GIB);
@@ -46,12 +60,10 @@ static struct lf_plan_ask ask_of(const struct lf_checkpoint *checkpoint, uint32_
                                  const struct lf_tokenizer *tokenizer,
                                  const struct lf_engine_options *options,
                                  const struct lf_checkpoint_summary *summary) {
-    // Tables that are made up are memory like all weights.
-    bool made_up = lf_checkpoint_is_dummy(checkpoint);
     return (struct lf_plan_ask){
-        .t = lf_checkpoint_topology(checkpoint),
-        .weight_bytes = summary->text_bytes + (made_up ? summary->table_bytes : 0),
-        .table_bytes = made_up ? 0 : summary->table_bytes, .index_bytes = summary->held_bytes,
+        .t = lf_checkpoint_topology(checkpoint), .made_up = lf_checkpoint_is_dummy(checkpoint),
+        .weight_bytes = summary->text_bytes, .table_bytes = summary->table_bytes,
+        .index_bytes = summary->held_bytes,
         .draft_bytes = summary->draft_bytes,
         .text_bytes = tokenizer ? lf_tokenizer_held_bytes(tokenizer) : 0,
         .context = options->context, .slots = options->parallel ? options->parallel : PARALLEL,
@@ -71,7 +83,8 @@ static void plan_with(struct lf_memory *memory, bool drafter, uint64_t context) 
         memory->ask.context = fits ? fits : 1;
     }
     lf_plan_make(&memory->plan, &memory->ask);
-    memory->fits = memory->plan.need <= memory->budget.bytes;
+    memory->fits = memory->plan.need <= memory->budget.bytes &&
+                   memory->plan.host_need <= memory->host_budget.bytes;
 }
 
 // L-33: as many slots of the context (0: the model's) as fit, one where none does.
@@ -115,7 +128,9 @@ static void fill_cache(struct lf_memory *memory) {
 // Weights that the system holds for the process: of files, pages it may drop.
 static uint64_t mapped_bytes(const struct lf_memory *memory) {
     const uint64_t *bytes = memory->plan.bytes;
-    return memory->weights_in_memory ? 0 : bytes[LF_PLAN_WEIGHTS] + bytes[LF_PLAN_DRAFTER];
+    if (memory->weights_in_memory || memory->place->cuda)
+        return 0;
+    return bytes[LF_PLAN_WEIGHTS] + bytes[LF_PLAN_DRAFTER];
 }
 
 enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoint *checkpoint,
@@ -133,6 +148,7 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoi
     LF_TRY(lf_placement_read(&memory->placement, options->threads, options->pin, err));
     memory->ask = ask_of(checkpoint, memory->placement.threads, tokenizer, options, &summary);
     memory->ask.cache_bytes = memory->cache_bytes;
+    memory->ask.device = memory->place->cuda != NULL;
     memory->context_chosen = !context;
     bool drafter = summary.has_drafts && options->drafts != LF_DRAFTS_OFF;
     memory->ask.drafter = drafter;
@@ -147,12 +163,30 @@ enum lf_status lf_memory_plan(struct lf_memory *memory, const struct lf_checkpoi
     return LF_OK;
 }
 
-int64_t lf_memory_free(void *memory, uint64_t wanted) {
-    return lf_budget_free(&((struct lf_memory *)memory)->watch, wanted);
+int64_t lf_memory_free(void *ctx, uint64_t wanted) {
+    const struct lf_memory *memory = ctx;
+    const struct lf_budget *b = &memory->budget;
+    uint64_t most;
+    if (!memory->place->cuda)
+        return lf_budget_free(&memory->watch, wanted);
+    // On a device what was free at the start is this process's, less a quarter of the reserve.
+    return (int64_t)(b->bytes + b->reserve / 4 * 3) -
+           (int64_t)lf_cuda_held_bytes(memory->place->cuda, &most);
 }
 
 static void print_line(struct lf_buffer *out, const char *what, uint64_t bytes) {
     lf_buffer_printf(out, "%-40s %18" PRIu64 " %12.3f GiB\n", what, bytes, (double)bytes / GIB);
+}
+
+// all: lines of 0 bytes too.
+static void print_share(struct lf_buffer *out, const uint64_t bytes[LF_PLAN_PARTS], uint64_t need,
+                        const struct lf_budget *budget, bool all) {
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        if (bytes[part] || all)
+            print_line(out, lf_plan_words(part), bytes[part]);
+    print_line(out, "needed", need);
+    print_line(out, budget->named ? "budget, as named" : "budget: available less the reserve",
+               budget->bytes);
 }
 
 void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
@@ -170,35 +204,51 @@ void lf_memory_print(struct lf_buffer *out, const struct lf_memory *memory) {
     lf_buffer_add_text(out, "\n");
     if (memory->drafter_left)
         lf_buffer_add_text(out, "the drafter does not fit: no drafts\n");
-    for (int part = 0; part < LF_PLAN_PARTS; part++)
-        print_line(out, lf_plan_words(part), plan->bytes[part]);
-    print_line(out, "needed", plan->need);
-    print_line(out, budget->named ? "budget, as named" : "budget: available less the reserve",
-               budget->bytes);
+    bool device = memory->place->cuda != NULL;
+    if (device)
+        lf_buffer_printf(out, "on %s\n", memory->place->words);
+    print_share(out, plan->bytes, plan->need, budget, !device);
+    if (device) {
+        lf_buffer_add_text(out, "beside it, on the host\n");
+        print_share(out, plan->host_bytes, plan->host_need, &memory->host_budget, false);
+    }
     lf_buffer_printf(out, "a position takes %" PRIu64 " bytes of KV, a decode launch %" PRIu64
                           " of the workspace\n", plan->kv_position_bytes, plan->launch_bytes);
     if (memory->weights_in_memory)
         lf_buffer_add_text(out, "weights and tables are made up, in memory\n");
     else
         print_line(out, "on disk: weights and tables",
-                   plan->bytes[LF_PLAN_WEIGHTS] + plan->bytes[LF_PLAN_ENGRAM]);
+                   memory->ask.weight_bytes + memory->ask.table_bytes);
     if (memory->spill_bytes)
         print_line(out, "on disk: the prompt cache at most", memory->spill_bytes);
     if (memory->fits)
         return;
-    print_line(out, "missing", plan->need - budget->bytes);
-    lf_budget_print_ways(out, &memory->ask, budget->bytes);
+    if (plan->need > budget->bytes) {
+        print_line(out, "missing", plan->need - budget->bytes);
+        lf_budget_print_ways(out, &memory->ask, budget->bytes);
+    }
+    if (plan->host_need > memory->host_budget.bytes)
+        print_line(out, "missing on the host", plan->host_need - memory->host_budget.bytes);
+}
+
+static enum lf_status does_not_fit(const char *where, uint64_t need, uint64_t budget,
+                                   struct lf_error *err) {
+    return lf_fail(err, LF_E_MEM, "the model does not fit%s: it needs %" PRIu64 " bytes "
+                                  "(%.2f GiB), the budget is %" PRIu64 " (%.2f GiB), %" PRIu64
+                                  " are missing (%.2f GiB)", where, need, (double)need / GIB,
+                   budget, (double)budget / GIB, need - budget, (double)(need - budget) / GIB);
 }
 
 enum lf_status lf_memory_require(const struct lf_memory *memory, struct lf_error *err) {
-    const struct lf_budget *b = &memory->budget;
+    const struct lf_plan *plan = &memory->plan;
+    char where[128];
     if (memory->fits)
         return LF_OK;
-    uint64_t need = memory->plan.need;
-    return lf_fail(err, LF_E_MEM, "the model does not fit: it needs %" PRIu64 " bytes (%.2f GiB), "
-                                  "the budget is %" PRIu64 " (%.2f GiB), %" PRIu64 " are missing "
-                                  "(%.2f GiB)", need, (double)need / GIB, b->bytes,
-                   (double)b->bytes / GIB, need - b->bytes, (double)(need - b->bytes) / GIB);
+    snprintf(where, sizeof where, " on %s", memory->place->words);
+    if (plan->need > memory->budget.bytes)
+        return does_not_fit(memory->place->cuda ? where : "", plan->need, memory->budget.bytes,
+                            err);
+    return does_not_fit(" beside the device", plan->host_need, memory->host_budget.bytes, err);
 }
 
 static bool is_exceeded(const char *what, uint64_t planned, uint64_t measured) {
@@ -209,12 +259,23 @@ static bool is_exceeded(const char *what, uint64_t planned, uint64_t measured) {
     return exceeded;
 }
 
+static void check_device(const struct lf_memory *memory) {
+    uint64_t held, most, planned = memory->plan.need;
+    if (!memory->place->cuda)
+        return;
+    held = lf_cuda_held_bytes(memory->place->cuda, &most);
+    if (!is_exceeded(memory->place->words, planned, most))
+        lf_log(LF_LOG_INFO, "memory: %.3f GiB taken of %.3f planned on %s", (double)held / GIB,
+               (double)planned / GIB, memory->place->words);
+}
+
 enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target *target,
                                struct lf_error *err) {
     struct lf_model_memory taken;
     struct lf_process_memory process;
     uint64_t lines[LF_PLAN_PARTS];
-    uint64_t planned = memory->plan.need - mapped_bytes(memory);
+    uint64_t planned = memory->place->cuda ? memory->plan.host_need
+                                           : memory->plan.need - mapped_bytes(memory);
     bool exceeded = false;
     LF_TRY(lf_target_warm(target, err));
     lf_model_memory_read(target, &taken);
@@ -227,7 +288,8 @@ enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target 
     if (process.anonymous && !exceeded)
         lf_log(LF_LOG_INFO, "memory: %.3f GiB taken of %.3f planned%s",
                (double)process.anonymous / GIB, (double)planned / GIB,
-               memory->weights_in_memory ? "" : " besides weights");
+               memory->weights_in_memory || memory->place->cuda ? "" : " besides weights");
+    check_device(memory);
     return LF_OK;
 }
 
@@ -241,7 +303,10 @@ void lf_memory_report(struct lf_memory_report *out, const struct lf_memory *memo
         .total_bytes = memory->budget.total, .kv_position_bytes = plan->kv_position_bytes,
         .launch_bytes = plan->launch_bytes, .kv_pages_planned = plan->kv_pages,
         .context = plan->context, .parallel = plan->slots, .chunk_rows = plan->chunk_rows,
-        .threads = plan->threads};
+        .threads = plan->threads, .device = memory->place->name,
+        .host_need_bytes = plan->host_need, .host_budget_bytes = memory->host_budget.bytes};
+    if (memory->place->cuda)
+        out->device_bytes = lf_cuda_held_bytes(memory->place->cuda, &out->device_peak_bytes);
     if (target) {
         struct lf_model_memory now;
         lf_model_memory_read(target, &now);
@@ -252,6 +317,7 @@ void lf_memory_report(struct lf_memory_report *out, const struct lf_memory *memo
     for (int part = 0; part < LF_PLAN_PARTS; part++)
         out->line[part] = (struct lf_memory_line){.name = lf_plan_key(part),
                                                   .planned_bytes = plan->bytes[part],
+                                                  .host_bytes = plan->host_bytes[part],
                                                   .held_bytes = held[part],
                                                   .counted = lf_plan_counts(part)};
 }

@@ -3,6 +3,7 @@
 #include "device/placement.h"
 #include "format/checkpoint.h"
 #include "lane/budget.h"
+#include "lane/place.h"
 #include "lanefold.h"
 #include "model/plan.h"
 #include "text/tokenizer.h"
@@ -12,7 +13,9 @@ struct lf_target;
 struct lf_memory {
     struct lf_plan_ask ask;
     struct lf_plan plan;
-    struct lf_budget budget;
+    struct lf_budget budget;      // of the memory where kernels work
+    struct lf_budget host_budget; // beside a device
+    const struct lf_place *place;
     struct lf_placement placement; // of the plan's threads
     uint64_t spill_bytes; // cap of the cache on disk, 0: none
     uint64_t cache_bytes; // cap of the prompt cache that was asked for
@@ -25,8 +28,8 @@ struct lf_memory {
     struct lf_budget_watch watch; // for lf_memory_free
 };
 
-// Before anything is loaded, so that the machine is seen as it is.
-LF_CHECKED enum lf_status lf_memory_budget(struct lf_memory *memory,
+// Before anything is loaded, so that the machine is seen as it is. place outlives the memory.
+LF_CHECKED enum lf_status lf_memory_budget(struct lf_memory *memory, const struct lf_place *place,
                                            const struct lf_engine_options *options,
                                            struct lf_error *err);
 // Sets what options leave open: the largest context, whether drafts fit (D-14), the prompt cache.

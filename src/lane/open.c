@@ -28,6 +28,7 @@ static void describe(struct lf_engine *e, struct lf_session *s) {
     e->about.name = lf_session_name(s);
     e->about.folder = s->folder;
     e->about.fingerprint = s->fingerprint;
+    e->about.device = s->place.name;
     e->about.sampling = (struct lf_sampling){.temperature = g->temperature, .top_p = g->top_p,
                                              .min_p = g->min_p, .top_k = g->top_k};
     e->about.eos = &s->topology->eos_id;

@@ -81,13 +81,33 @@ enum lf_status lf_session_open(struct lf_session *s, const char *model,
     return open_text(s, err);
 }
 
+static enum lf_status plan(struct lf_session *s, const struct lf_engine_options *options,
+                           struct lf_error *err) {
+    LF_TRY(lf_place_check(&s->place, s->topology, err));
+    return lf_memory_plan(&s->memory, s->checkpoint, s->tokenizer, options, err);
+}
+
+// A device that nobody named gives way to the CPU where the model cannot run on it.
+static enum lf_status plan_somewhere(struct lf_session *s, const struct lf_engine_options *options,
+                                     struct lf_error *err) {
+    struct lf_error why = LF_ERROR_INIT;
+    if (!s->place.chosen || !s->place.cuda)
+        return plan(s, options, err);
+    if (plan(s, options, &why) == LF_OK && lf_memory_require(&s->memory, &why) == LF_OK)
+        return LF_OK;
+    lf_place_leave(&s->place, why.text);
+    LF_TRY(lf_memory_budget(&s->memory, &s->place, options, err));
+    return plan(s, options, err);
+}
+
 enum lf_status lf_session_plan(struct lf_session *s, const char *model,
                                const struct lf_engine_options *options, struct lf_error *err) {
-    LF_TRY(lf_memory_budget(&s->memory, options, err));
+    LF_TRY(lf_place_open(&s->place, options->device, options->device_wait_s, err));
+    LF_TRY(lf_memory_budget(&s->memory, &s->place, options, err));
     LF_TRY(lf_session_open(s, model, options, err));
     if (options->spill_dir)
         LF_TRY(lf_spill_dir_check(options->spill_dir, s->folder, err));
-    return lf_memory_plan(&s->memory, s->checkpoint, s->tokenizer, options, err);
+    return plan_somewhere(s, options, err);
 }
 
 // The plan's lines go to the log; nothing is loaded when it does not fit (M-3).
@@ -107,6 +127,8 @@ static enum lf_status require(const struct lf_memory *memory, struct lf_error *e
 static enum lf_status fill_weights(struct lf_session *s, struct lf_error *err) {
     struct lf_pool *pool;
     LF_TRY(lf_pool_open_at(&pool, &s->memory.placement, 1, err));
+    if (s->place.cuda)
+        lf_dummy_leave_maps(s->checkpoint);
     lf_pool_run(pool, lf_dummy_parts(s->checkpoint, s->memory.ask.drafter), lf_dummy_fill,
                 s->checkpoint);
     lf_pool_close(pool);
@@ -123,7 +145,8 @@ static enum lf_status build_map(struct lf_session *s, struct lf_error *err) {
 enum lf_status lf_session_load(struct lf_session *s, const char *isa, struct lf_target **out,
                                struct lf_error *err) {
     const struct lf_plan_ask *ask = &s->memory.ask;
-    struct lf_model_options options = {.placement = &s->memory.placement,
+    struct lf_model_options options = {.device = lf_place_model(&s->place),
+                                       .placement = &s->memory.placement,
                                        .slots = ask->slots,
                                        .context = ask->context,
                                        .chunk_rows = ask->chunk_rows,
@@ -141,6 +164,7 @@ void lf_session_close(struct lf_session *s) {
     lf_token_map_free(&s->map);
     lf_tokenizer_close(s->tokenizer);
     lf_checkpoint_close(s->checkpoint);
+    lf_place_close(&s->place);
     *s = (struct lf_session){0};
 }
 

@@ -18,6 +18,7 @@ struct lf_session {
     struct lf_token_map map;
     struct lf_generation generation;
     bool text_optional; // set before opening: made-up weights may come without tokenizer.json
+    struct lf_place place;
     struct lf_memory memory; // once planned
     char fingerprint[20];    // once loaded
 };

@@ -97,7 +97,7 @@ void lf_model_memory_read(struct lf_target *target, struct lf_model_memory *out)
     struct lf_v41 *m = (struct lf_v41 *)target;
     uint64_t pages = atomic_load(&m->kv_pages);
     *out = (struct lf_model_memory){
-        .weights = m->weights_taken, .work = m->work_taken,
+        .weights = m->weights_taken, .weights_there = m->weights_there_bytes, .work = m->work_taken,
         .scratch = lf_pool_bytes(m->device.pool),
         .kv_pages = pages, .kv_pages_used = atomic_load(&m->kv_pages_used),
         .kv_bytes = pages * (lf_page_bytes(m->shape.entry_bytes) +
@@ -105,7 +105,8 @@ void lf_model_memory_read(struct lf_target *target, struct lf_model_memory *out)
     };
     for (uint32_t s = 0; s < m->info.slots; s++) {
         out->bounded += m->state[s].bounded_bytes;
-        out->history += m->state[s].history_bytes;
+        out->history += m->weights_there ? lf_state_history_there_bytes(&m->shape)
+                                         : m->state[s].history_bytes;
     }
 }
 
@@ -212,7 +213,7 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     rows_max = m->info.chunk_rows_max > LF_LAUNCH_ROWS ? m->info.chunk_rows_max : LF_LAUNCH_ROWS;
     LF_TRY(lf_work_open(&m->work, &m->arena, &m->shape, m->info.slots, rows_max, LF_LAUNCH_ROWS,
                         err));
-    m->work_taken = m->work.bytes;
+    m->work_taken = m->work.bytes - (options->device ? m->work.bytes_here : 0);
     LF_TRY(open_states(m, err));
     return lf_mem_wait(m->device.memory, err);
 }

@@ -45,6 +45,7 @@ uint32_t lf_model_chunk_rows(const struct lf_topology *topology);
 uint64_t lf_model_scratch_bytes(const struct lf_topology *topology);
 struct lf_model_memory {
     uint64_t weights, work, scratch; // bytes taken for pointers to weights, for calls, by threads
+    uint64_t weights_there;          // on a device: then all but weights, scratch are its part
     uint64_t bounded, history;       // of all slots
     uint64_t kv_pages, kv_pages_used; // of all slots: for what is promised, for rows there are
     uint64_t kv_bytes;

@@ -10,6 +10,8 @@ enum {
     RUNTIME_BYTES = 16 * 1024 * 1024,
     RUNTIME_SLOT_BYTES = 2 * 1024 * 1024,
     RUNTIME_THREAD_BYTES = 256 * 1024,
+    DEVICE_RUNTIME_BYTES = 256 * 1024 * 1024, // rings, code, what a pool rounds up
+    DEVICE_HOST_BYTES = 1024 * 1024 * 1024,   // the driver's context and pinned memory
     MARGIN_BYTES = 256 * 1024 * 1024,
 };
 
@@ -70,52 +72,107 @@ static uint32_t rows_max(const struct lf_plan_ask *ask) {
     return ask->chunk_rows > LF_LAUNCH_ROWS ? ask->chunk_rows : LF_LAUNCH_ROWS;
 }
 
+// What lies where kernels work, and what is the host's alone; on a CPU each line is their sum.
+struct shares {
+    uint64_t there[LF_PLAN_PARTS], here[LF_PLAN_PARTS];
+};
+
+static void add_weights(struct shares *s, const struct lf_plan_ask *ask) {
+    s->there[LF_PLAN_WEIGHTS] = ask->weight_bytes;
+    s->there[LF_PLAN_DRAFTER] = ask->drafter ? ask->draft_bytes : 0;
+    s->here[LF_PLAN_INDEX] = ask->index_bytes + weights_bytes(ask);
+    // Tables that are made up are memory like all weights.
+    s->here[ask->made_up ? LF_PLAN_WEIGHTS : LF_PLAN_ENGRAM] = ask->table_bytes;
+}
+
+static void add_slots(struct shares *s, const struct lf_plan_ask *ask,
+                      const struct lf_state_shape *shape) {
+    uint64_t slots = ask->slots, seen = slots * lf_state_history_there_bytes(shape);
+    s->there[LF_PLAN_STATE] = slots * lf_state_bounded_bytes(shape);
+    s->there[LF_PLAN_HISTORY] = seen;
+    s->here[LF_PLAN_HISTORY] = slots * lf_state_history_bytes(shape) - seen;
+    s->there[LF_PLAN_KV] = slots * lf_state_kv_bytes(shape, ask->context);
+    s->there[LF_PLAN_CACHE] = ask->cache_bytes;
+    // Pages of saved states are the device's, all else of them the host's: either may fill the cap.
+    if (ask->device)
+        s->here[LF_PLAN_CACHE] = ask->cache_bytes;
+}
+
+static void add_calls(struct shares *s, const struct lf_plan_ask *ask,
+                      const uint64_t work[LF_WORK_PARTS]) {
+    uint64_t scratch = ask->device ? lf_pool_scratch_bytes(1) : lf_model_scratch_bytes(ask->t);
+    s->there[LF_PLAN_WORK] = work[LF_WORK_ROWS];
+    s->here[LF_PLAN_WORK] = work[LF_WORK_HOST];
+    s->there[LF_PLAN_LOGITS] = work[LF_WORK_LOGITS];
+    s->there[LF_PLAN_ROTARY] = work[LF_WORK_ROTARY];
+    s->here[LF_PLAN_SCRATCH] = ask->threads * scratch;
+    if (ask->device) {
+        s->here[LF_PLAN_LOGITS] = ask->t->vocab * sizeof(float);
+        s->here[LF_PLAN_ROTARY] = work[LF_WORK_ROTARY];
+    }
+}
+
+static void add_process(struct shares *s, const struct lf_plan_ask *ask) {
+    s->here[LF_PLAN_TEXT] = ask->text_bytes + ask->t->vocab * sizeof(uint32_t);
+    s->here[LF_PLAN_RUNTIME] = RUNTIME_BYTES + (uint64_t)ask->slots * RUNTIME_SLOT_BYTES +
+                               (uint64_t)ask->threads * RUNTIME_THREAD_BYTES;
+    if (ask->device) {
+        s->there[LF_PLAN_RUNTIME] = DEVICE_RUNTIME_BYTES;
+        s->here[LF_PLAN_RUNTIME] += DEVICE_HOST_BYTES;
+    }
+}
+
+static void add_up(struct lf_plan *plan, const struct shares *s, bool device) {
+    for (int part = 0; part < LF_PLAN_PARTS; part++) {
+        plan->bytes[part] = s->there[part] + (device ? 0 : s->here[part]);
+        plan->host_bytes[part] = device ? s->here[part] : 0;
+        if (lf_plan_counts(part)) {
+            plan->need += plan->bytes[part];
+            plan->host_need += plan->host_bytes[part];
+        }
+    }
+}
+
 void lf_plan_make(struct lf_plan *out, const struct lf_plan_ask *ask) {
     struct lf_state_shape shape;
-    uint64_t work[LF_WORK_PARTS], launch[LF_WORK_PARTS], slots = ask->slots;
+    struct shares shares = {0};
+    uint64_t work[LF_WORK_PARTS], launch[LF_WORK_PARTS];
     lf_state_shape_init(&shape, ask->t, ask->context);
+    shape.apart = ask->device;
     if (ask->drafter)
         lf_state_shape_add_drafter(&shape);
     lf_work_bytes(work, &shape, ask->slots, rows_max(ask), LF_LAUNCH_ROWS);
     lf_work_bytes(launch, &shape, ask->slots, LF_LAUNCH_ROWS, LF_LAUNCH_ROWS);
+    add_weights(&shares, ask);
+    add_slots(&shares, ask, &shape);
+    add_calls(&shares, ask, work);
+    add_process(&shares, ask);
     *out = (struct lf_plan){
-        .bytes = {
-            [LF_PLAN_WEIGHTS] = ask->weight_bytes,
-            [LF_PLAN_ENGRAM] = ask->table_bytes,
-            [LF_PLAN_DRAFTER] = ask->drafter ? ask->draft_bytes : 0,
-            [LF_PLAN_INDEX] = ask->index_bytes + weights_bytes(ask),
-            [LF_PLAN_STATE] = slots * lf_state_bounded_bytes(&shape),
-            [LF_PLAN_HISTORY] = slots * lf_state_history_bytes(&shape),
-            [LF_PLAN_KV] = slots * lf_state_kv_bytes(&shape, ask->context),
-            [LF_PLAN_WORK] = work[LF_WORK_ROWS],
-            [LF_PLAN_LOGITS] = work[LF_WORK_LOGITS],
-            [LF_PLAN_ROTARY] = work[LF_WORK_ROTARY],
-            [LF_PLAN_SCRATCH] = ask->threads * lf_model_scratch_bytes(ask->t),
-            [LF_PLAN_CACHE] = ask->cache_bytes,
-            [LF_PLAN_TEXT] = ask->text_bytes + ask->t->vocab * sizeof(uint32_t),
-            [LF_PLAN_RUNTIME] = RUNTIME_BYTES + slots * RUNTIME_SLOT_BYTES +
-                                (uint64_t)ask->threads * RUNTIME_THREAD_BYTES,
-        },
-        .launch_bytes = launch[LF_WORK_ROWS] + launch[LF_WORK_ROTARY],
+        .launch_bytes = launch[LF_WORK_ROWS] + launch[LF_WORK_HOST] + launch[LF_WORK_ROTARY],
         .kv_position_bytes = lf_state_position_bytes(&shape),
-        .kv_pages = slots * lf_state_pages(&shape, ask->context),
+        .kv_pages = ask->slots * lf_state_pages(&shape, ask->context),
         .context = ask->context, .slots = ask->slots, .chunk_rows = ask->chunk_rows,
         .threads = ask->threads,
     };
-    for (int part = 0; part < LF_PLAN_PARTS; part++)
-        out->need += lf_plan_counts(part) ? out->bytes[part] : 0;
+    add_up(out, &shares, ask->device);
 }
 
 void lf_plan_measure(uint64_t bytes[LF_PLAN_PARTS], const struct lf_plan *plan,
                      const struct lf_model_memory *memory) {
     // The three are counted as one: what is above the plan shows in the first.
     uint64_t others = plan->bytes[LF_PLAN_LOGITS] + plan->bytes[LF_PLAN_ROTARY];
+    uint64_t drafter = plan->bytes[LF_PLAN_DRAFTER], there = memory->weights_there;
     for (int part = 0; part < LF_PLAN_PARTS; part++)
         bytes[part] = 0;
-    bytes[LF_PLAN_INDEX] = memory->weights;
     bytes[LF_PLAN_STATE] = memory->bounded;
-    bytes[LF_PLAN_HISTORY] = memory->history;
     bytes[LF_PLAN_KV] = memory->kv_bytes;
     bytes[LF_PLAN_WORK] = memory->work > others ? memory->work - others : 0;
-    bytes[LF_PLAN_SCRATCH] = memory->scratch;
+    bytes[LF_PLAN_HISTORY] = memory->history;
+    if (there) {
+        bytes[LF_PLAN_WEIGHTS] = there > drafter ? there - drafter : 0;
+        bytes[LF_PLAN_DRAFTER] = drafter;
+    } else {
+        bytes[LF_PLAN_INDEX] = memory->weights;
+        bytes[LF_PLAN_SCRATCH] = memory->scratch;
+    }
 }

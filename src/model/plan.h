@@ -28,8 +28,10 @@ struct lf_model_memory;
 struct lf_plan_ask {
     const struct lf_topology *t;
     bool drafter;                       // it takes part
+    bool device;                        // kernels work in memory that is not the host's
+    bool made_up;                       // weights and tables are no files
     uint64_t draft_bytes;               // its tensors
-    uint64_t weight_bytes, table_bytes; // tensors of the text model; of them Engram tables apart
+    uint64_t weight_bytes, table_bytes; // tensors of the text model; Engram tables apart
     uint64_t index_bytes;               // names and headers of the tensors
     uint64_t text_bytes;                // the tokenizer as it was read
     uint64_t context, cache_bytes;
@@ -37,8 +39,9 @@ struct lf_plan_ask {
 };
 
 struct lf_plan {
-    uint64_t bytes[LF_PLAN_PARTS];
-    uint64_t need;               // all lines that count
+    uint64_t bytes[LF_PLAN_PARTS];      // where kernels work: all there is where that is the host
+    uint64_t host_bytes[LF_PLAN_PARTS]; // beside a device
+    uint64_t need, host_need;    // all lines that count
     uint64_t launch_bytes;       // of the workspace, what a decode launch uses
     uint64_t kv_position_bytes;  // of one position of one slot
     uint64_t kv_pages;           // promised to all slots

@@ -225,6 +225,10 @@ uint64_t lf_state_history_bytes(const struct lf_state_shape *shape) {
            (uint64_t)shape->t->n_kv_sources * 4 * shape->pages_max * sizeof(uint8_t *);
 }
 
+uint64_t lf_state_history_there_bytes(const struct lf_state_shape *shape) {
+    return (uint64_t)shape->t->n_kv_sources * 2 * shape->pages_max * sizeof(uint8_t *);
+}
+
 uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions) {
     uint64_t pages = 0;
     for (uint32_t s = 0; s < shape->t->n_kv_sources; s++)

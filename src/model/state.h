@@ -61,6 +61,7 @@ LF_CHECKED enum lf_status lf_state_grow(struct lf_state *state, const struct lf_
 // The bytes of a slot: what every slot has, what a context needs at once, KV pages of positions.
 uint64_t lf_state_bounded_bytes(const struct lf_state_shape *shape);
 uint64_t lf_state_history_bytes(const struct lf_state_shape *shape);
+uint64_t lf_state_history_there_bytes(const struct lf_state_shape *shape); // of it, for kernels
 uint64_t lf_state_kv_bytes(const struct lf_state_shape *shape, uint64_t positions);
 // Pages of all sources for positions; KV bytes of one position when pages are full.
 uint64_t lf_state_pages(const struct lf_state_shape *shape, uint64_t positions);

@@ -308,6 +308,9 @@ static uint32_t work_rows(uint32_t rows) {
 static uint64_t chunk_bytes(struct lf_target *target, uint32_t rows) {
     const struct lf_v41 *m = model_of(target);
     uint64_t part[LF_WORK_PARTS], bytes = 0;
+    // A device's workspace stays whole: no chunk is worth less than another.
+    if (m->shape.apart)
+        rows = m->info.chunk_rows_max;
     lf_work_bytes(part, &m->shape, m->info.slots, work_rows(rows), LF_LAUNCH_ROWS);
     for (int i = 0; i < LF_WORK_PARTS; i++)
         bytes += part[i];

@@ -23,7 +23,7 @@ struct taker {
 };
 
 static void *keep(struct taker *taker, size_t bytes, int of_host, void *at) {
-    taker->bytes[taker->part] += bytes;
+    taker->bytes[of_host ? LF_WORK_HOST : taker->part] += bytes;
     taker->failed = taker->failed || !at;
     LF_ASSERT(taker->n_buffers < LF_WORK_BUFFERS);
     taker->buffer[taker->n_buffers++] = (struct lf_work_buffer){at, bytes, of_host};
@@ -215,6 +215,7 @@ enum lf_status lf_work_open(struct lf_work *w, struct lf_arena *arena,
     w->n_buffers = taker.n_buffers;
     for (int part = 0; part < LF_WORK_PARTS; part++)
         w->bytes += taker.bytes[part];
+    w->bytes_here = taker.bytes[LF_WORK_HOST];
     if (taker.failed)
         return lf_fail(err, LF_E_MEM, "out of memory for the workspace of %u rows", rows_max);
     return LF_OK;

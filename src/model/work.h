@@ -94,10 +94,11 @@ struct lf_work {
     struct lf_draft_work draft;      // empty without a drafter
     struct lf_work_buffer buffer[LF_WORK_BUFFERS]; // all of the above, in the order taken
     uint32_t n_buffers;
-    uint64_t bytes; // of the buffers
+    uint64_t bytes, bytes_here; // of the buffers; of them the host's alone
 };
 
-enum lf_work_part { LF_WORK_ROWS, LF_WORK_ROTARY, LF_WORK_LOGITS, LF_WORK_PARTS };
+// Of the host alone: LF_WORK_HOST; all others lie where kernels work.
+enum lf_work_part { LF_WORK_ROWS, LF_WORK_ROTARY, LF_WORK_LOGITS, LF_WORK_HOST, LF_WORK_PARTS };
 // The bytes that lf_work_open would take, without taking them.
 void lf_work_bytes(uint64_t bytes[LF_WORK_PARTS], const struct lf_state_shape *shape,
                    uint32_t slots, uint32_t rows_max, uint32_t logits_rows_max);

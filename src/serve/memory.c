@@ -25,12 +25,24 @@ static void print_process(struct lf_buffer *out) {
     lf_buffer_add_text(out, "}");
 }
 
+// Where kernels work, if not on the host.
+static void print_device(struct lf_buffer *out, const struct lf_memory_report *report) {
+    if (!report->device_bytes)
+        return;
+    lf_buffer_printf(out, ",\"device\":{\"name\":\"%s\",\"held_bytes\":%llu,\"peak_bytes\":%llu,"
+                          "\"total_bytes\":%llu}", report->device,
+                     (unsigned long long)report->device_bytes,
+                     (unsigned long long)report->device_peak_bytes,
+                     (unsigned long long)report->total_bytes);
+}
+
 static void print_model(struct lf_buffer *out, const struct lf_engine *engine) {
     struct lf_memory_report report;
     const char *comma = "";
     lf_engine_memory_read(engine, &report);
     if (!report.n_lines)
         return;
+    print_device(out, &report);
     lf_buffer_printf(out,
                      ",\"kv_pages_used\":%llu,\"kv_pages_promised\":%llu,"
                      "\"kv_pages_planned\":%llu,\"lines\":{",

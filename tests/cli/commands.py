@@ -53,6 +53,8 @@ def check_usage():
     refused("port range", 2, "--port 70000: expected a whole number from 0 to 65535", "serve",
             "--port", "70000")
     refused("port words", 2, "--port eighty", "serve", "--port=eighty")
+    refused("several devices", 2, "several devices are not supported", "run", "-p", "x",
+            "--device", "cuda:0,1")
     refused("choice", 2, "--isa sse9: expected one of", "run", "-p", "x", "--isa", "sse9")
     refused("flag takes no value", 2, "--raw takes no value", "run", "--raw=1")
     refused("too many", 2, "one argument too many", "run", "a", "b")

@@ -254,6 +254,25 @@ static void does_an_unreadable_machine_ask_for_a_limit(void **state) {
     assert_true(budget.available && budget.available <= budget.total);
 }
 
+// M-2: the same reserve and flags, of what a device has.
+static void does_a_devices_budget_keep_the_same_reserve(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_budget_flags none = {0}, limit = {.limit_bytes = 20 * GIB},
+                           reserve = {.reserve_bytes = 5 * GIB}, both = limit;
+    struct lf_budget budget;
+    (void)state;
+    both.reserve_bytes = GIB;
+    assert_int_equal(lf_budget_of_device(&budget, 100 * GIB, 90 * GIB, &none, &err), LF_OK);
+    assert_int_equal(budget.bytes, 90 * GIB - 100 * GIB / 100 * 3);
+    assert_int_equal(lf_budget_of_device(&budget, 10 * GIB, GIB / 2, &none, &err), LF_OK);
+    assert_int_equal(budget.bytes, 0);
+    assert_int_equal(lf_budget_of_device(&budget, 100 * GIB, 90 * GIB, &reserve, &err), LF_OK);
+    assert_int_equal(budget.bytes, 85 * GIB);
+    assert_int_equal(lf_budget_of_device(&budget, 100 * GIB, 90 * GIB, &limit, &err), LF_OK);
+    assert_int_equal(budget.bytes, 20 * GIB);
+    assert_int_equal(lf_budget_of_device(&budget, 100 * GIB, 90 * GIB, &both, &err), LF_E_USAGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(do_guided_values_fit_and_larger_ones_not),
@@ -262,6 +281,7 @@ int main(void) {
         cmocka_unit_test(is_the_budget_what_is_available_less_the_reserve),
         cmocka_unit_test(does_a_control_group_bind),
         cmocka_unit_test(does_an_unreadable_machine_ask_for_a_limit),
+        cmocka_unit_test(does_a_devices_budget_keep_the_same_reserve),
     };
     return cmocka_run_group_tests(tests, read_topologies, NULL);
 }

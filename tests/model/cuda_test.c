@@ -12,6 +12,7 @@
 #include "format/dummy.h"
 #include "golden.h"
 #include "kernel/cuda_table.h"
+#include "model/plan.h"
 #include "model/v41.h"
 
 enum { CONTEXT = 256, ROWS = 3, ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1 };
@@ -129,6 +130,33 @@ static void does_a_device_make_up_the_bytes_that_the_host_would_send(void **stat
     lf_checkpoint_close(c);
 }
 
+// engine.md M-6, of the device: lines that are the host's alone are not held there.
+static void does_it_take_what_was_planned_for_a_device(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_checkpoint_summary summary;
+    struct lf_model_memory taken;
+    struct lf_plan plan;
+    uint64_t lines[LF_PLAN_PARTS], most;
+    (void)state;
+    lf_checkpoint_summary(demo.checkpoint, &summary);
+    struct lf_plan_ask ask = {.t = lf_checkpoint_topology(demo.checkpoint), .drafter = true,
+                              .device = true, .weight_bytes = summary.text_bytes,
+                              .draft_bytes = summary.draft_bytes, .slots = 2, .context = CONTEXT,
+                              .chunk_rows = 64, .threads = 1};
+    lf_plan_make(&plan, &ask);
+    for (uint32_t slot = 0; slot < 2; slot++)
+        must(target->ops->grow(target, slot, CONTEXT, &err), &err);
+    lf_model_memory_read(target, &taken);
+    lf_plan_measure(lines, &plan, &taken);
+    for (int part = 0; part < LF_PLAN_PARTS; part++)
+        assert_true(lines[part] <= plan.bytes[part] + plan.bytes[part] / 50 + (1 << 20));
+    assert_true(lf_cuda_held_bytes(cuda, &most) <= plan.need);
+    assert_int_equal(lines[LF_PLAN_KV], plan.bytes[LF_PLAN_KV]);
+    assert_int_equal(lines[LF_PLAN_WORK], plan.bytes[LF_PLAN_WORK]);
+    assert_true(lines[LF_PLAN_WEIGHTS] >= plan.bytes[LF_PLAN_WEIGHTS]);
+    assert_int_equal(plan.host_bytes[LF_PLAN_KV] + plan.host_bytes[LF_PLAN_WEIGHTS], 0);
+}
+
 // engine.md F-2: the launch fails, the state is as before, and the next one is as if it had not.
 static void does_a_failed_launch_fail_its_call_and_no_other(void **state) {
     struct lf_error err = LF_ERROR_INIT;
@@ -185,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_weights_brought_to_the_device_and_named_for_it),
         cmocka_unit_test(does_a_device_make_up_the_bytes_that_the_host_would_send),
+        cmocka_unit_test_setup(does_it_take_what_was_planned_for_a_device, start_over),
         cmocka_unit_test_setup(does_a_failed_launch_fail_its_call_and_no_other, start_over),
         cmocka_unit_test_setup(does_a_prompt_whose_launch_fails_leave_the_slot_empty, start_over),
         cmocka_unit_test_setup(does_storage_that_cannot_be_had_fail_the_growth_alone, start_over),

@@ -1,0 +1,18 @@
+// The real program over the CUDA device that the host plays; the environment says what it lacks.
+#include <stdlib.h>
+#include "cuda/host/host_cuda.h"
+#include "env.h"
+
+static int number(const char *name, int otherwise) {
+    const char *value = env_value(name);
+    return value ? (int)strtol(value, NULL, 10) : otherwise;
+}
+
+__attribute__((constructor)) static void set_up(void) {
+    host_cuda.devices = number("LF_PLAYED_DEVICES", 1);
+    host_cuda.major = number("LF_PLAYED_MAJOR", 9);
+    host_cuda.free_bytes = (size_t)number("LF_PLAYED_FREE_MIB", 8192) << 20;
+    host_cuda.memory_bytes = (size_t)8 << 30;
+    host_cuda.fail_launch = number("LF_PLAYED_FAIL_LAUNCH", 0);
+    host_cuda.fail_sticks = host_cuda.fail_launch != 0;
+}
