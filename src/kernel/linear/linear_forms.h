@@ -84,25 +84,33 @@ static uint32_t make_digits(const struct lf_linear_job *job, uint32_t r0, uint32
     return none;
 }
 
+// Rows r0 .. from element k0 on, and the rows `next` after them, the last repeated.
+static struct x_rows rows_at(const struct lf_linear_job *job, uint32_t r0, uint32_t rows,
+                             uint32_t next, uint32_t k0) {
+    struct x_rows x = {.rows = rows};
+    for (uint32_t r = 0; r < rows; r++) {
+        x.x[r] = row_x(job, r0 + r) + k0;
+        x.soon[r] = row_x(job, at_most(r0 + r + next, job->rows - 1)) + k0;
+    }
+    return x;
+}
+
 // The x of rows r0 .. in groups of TILE_ROWS; each group takes its rows times the padded block.
 static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t k0,
                    uint32_t n, float *dst) {
     enum lf_weight_format format = job->w->format;
     uint32_t vectors = word_vectors(format, n);
-    for (uint32_t r = 0; r < rows; r++) {
-        uint32_t group = r / TILE_ROWS * TILE_ROWS, in_group = at_most(rows - group, TILE_ROWS);
-        float *to = dst + (size_t)group * vectors * LANES + (r - group) * VEC_LANES;
-        uint32_t soon = at_most(r0 + r + GROUP_ROWS, job->rows - 1);
-        struct places places = {.element = in_group * VEC_LANES};
+    for (uint32_t r = 0; r < rows; r += TILE_ROWS) {
+        struct x_rows x = rows_at(job, r0 + r, at_most(rows - r, TILE_ROWS), GROUP_ROWS, k0);
+        struct places places = {.element = x.rows * VEC_LANES};
         places.part = places.element * vectors;
         places.step = places.element * word_elements(format);
 #if LF_FAULT == 12 // two blocks of x swapped for odd rows
-        if ((r0 + r) % 2 && job->w->in >= 2 * K_BLOCK && k0 < 2 * K_BLOCK && n <= K_BLOCK) {
-            order_x(format, row_x(job, r0 + r) + (k0 ^ K_BLOCK), row_x(job, soon), n, to, places);
-            continue;
-        }
+        for (uint32_t i = 0; i < x.rows; i++)
+            if ((r0 + r + i) % 2 && job->w->in >= 2 * K_BLOCK && k0 < 2 * K_BLOCK && n <= K_BLOCK)
+                x.x[i] = row_x(job, r0 + r + i) + (k0 ^ K_BLOCK);
 #endif
-        order_x(format, row_x(job, r0 + r) + k0, row_x(job, soon) + k0, n, to, places);
+        order_x(format, &x, n, dst + (size_t)r * vectors * LANES, places);
     }
 }
 
@@ -110,13 +118,12 @@ static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, 
 static void make_few_x(const struct lf_linear_job *job, uint32_t k0, uint32_t n, float *dst) {
     enum lf_weight_format format = job->w->format;
     uint32_t vectors = word_vectors(format, n);
-    for (uint32_t r = 0; r < job->rows; r++) {
-        uint32_t group = r / FEW_ROWS * FEW_ROWS, in_group = at_most(job->rows - group, FEW_ROWS);
-        const uint16_t *x = row_x(job, r) + k0;
-        struct places places = {.element = in_group * VEC_LANES};
+    for (uint32_t r = 0; r < job->rows; r += FEW_ROWS) {
+        struct x_rows x = rows_at(job, r, at_most(job->rows - r, FEW_ROWS), 0, k0);
+        struct places places = {.element = x.rows * VEC_LANES};
         places.part = places.element * word_elements(format);
         places.step = places.part * VEC_PARTS;
-        order_x(format, x, x, n, dst + group * vectors * LANES + (r - group) * VEC_LANES, places);
+        order_x(format, &x, n, dst + (size_t)r * vectors * LANES, places);
     }
 }
 

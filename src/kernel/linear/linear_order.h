@@ -39,48 +39,63 @@ INLINE void order_part(const int elements, const uint16_t *x, vec_f32 part[8]) {
         split_pairs(elements == 2 ? a[0] : b[i], &part[2 * i], &part[2 * i + 1]);
 }
 
-// Floats from one element, part or step of 16 words to the next.
+// Floats from one element, part or step of 16 words to the next; rows are VEC_LANES apart.
 struct places {
     size_t element, part, step;
 };
 
-INLINE void order_step(const int elements, const uint16_t *x, float *dst, struct places to) {
-    for (int p = 0; p < VEC_PARTS; p++) {
-        vec_f32 part[8];
-        order_part(elements, x + p * VEC_LANES * elements, part);
-        for (int e = 0; e < elements; e++)
-            store_f32(dst + p * to.part + e * to.element, part[e]);
-    }
+// Rows put in order together, so that what is stored lies side by side.
+enum { X_ROWS = 4 };
+struct x_rows {
+    uint32_t rows;
+    const uint16_t *x[X_ROWS], *soon[X_ROWS]; // soon: what comes next, fetched meanwhile
+};
+
+INLINE void order_step(const int elements, const uint16_t *const *x, uint32_t rows, uint32_t k,
+                       float *dst, struct places to) {
+    for (int p = 0; p < VEC_PARTS; p++)
+        for (uint32_t r = 0; r < rows; r++) {
+            vec_f32 part[8];
+            order_part(elements, x[r] + k + p * VEC_LANES * elements, part);
+            for (int e = 0; e < elements; e++)
+                store_f32(dst + p * to.part + e * to.element + r * VEC_LANES, part[e]);
+        }
 }
 
-INLINE void order_steps(const int elements, const uint16_t *x, const uint16_t *soon, uint32_t n,
-                        float *dst, struct places to) {
+INLINE void order_steps(const int elements, const struct x_rows *x, uint32_t n, float *dst,
+                        struct places to) {
     uint32_t step = LANES * elements, k = 0;
 #if LF_FAULT == 2 // the last element of x is not put in order
     n--;
 #endif
     for (; k + step <= n; k += step, dst += to.step) {
-        __builtin_prefetch(soon + k);
-        order_step(elements, x + k, dst, to);
+        for (uint32_t r = 0; r < x->rows; r++)
+            for (uint32_t line = 0; line < step; line += 32)
+                __builtin_prefetch(x->soon[r] + k + line);
+        order_step(elements, x->x, x->rows, k, dst, to);
     }
     if (k == n)
         return;
-    uint16_t pad[8 * LANES] = {0};
-    memcpy(pad, x + k, (n - k) * sizeof *x);
-    order_step(elements, pad, dst, to);
+    uint16_t pad[X_ROWS][8 * LANES] = {{0}};
+    const uint16_t *padded[X_ROWS];
+    for (uint32_t r = 0; r < x->rows; r++) {
+        memcpy(pad[r], x->x[r] + k, (n - k) * sizeof *pad[r]);
+        padded[r] = pad[r];
+    }
+    order_step(elements, padded, x->rows, 0, dst, to);
 }
 
-// n elements of x, padded with +0; soon is what comes next and is fetched meanwhile.
-static void order_x(enum lf_weight_format format, const uint16_t *x, const uint16_t *soon,
-                    uint32_t n, float *dst, struct places to) {
+// n elements of rows of x, padded with +0.
+static void order_x(enum lf_weight_format format, const struct x_rows *x, uint32_t n, float *dst,
+                    struct places to) {
     switch (word_elements(format)) {
     case 1:
-        order_steps(1, x, soon, n, dst, to);
+        order_steps(1, x, n, dst, to);
         break;
     case 2:
-        order_steps(2, x, soon, n, dst, to);
+        order_steps(2, x, n, dst, to);
         break;
     default:
-        order_steps(4, x, soon, n, dst, to);
+        order_steps(4, x, n, dst, to);
     }
 }
