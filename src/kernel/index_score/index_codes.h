@@ -152,25 +152,50 @@ static void codes_block(struct code_keys *k, const uint8_t *const row[CODES_BLOC
         }
 }
 
-// Sums of two products of neighbouring bytes: a from 0 to 24, b from -15 to 15.
-INLINE vec_i16 codes_pairs(vec_u8 a, vec_u8 b) {
-#if defined(__AVX512F__)
-    return (vec_i16)_mm512_maddubs_epi16((__m512i)a, (__m512i)b);
-#elif defined(__AVX2__)
-    return (vec_i16)_mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+// Sums of products of neighbouring bytes, a from 0 to 24, b from -15 to 15.
+#if defined(__AVX512VNNI__)
+typedef vec_i32 codes_sum; // of four products each
+
+INLINE codes_sum codes_add(codes_sum sum, vec_u8 a, vec_u8 b) {
+    return (vec_i32)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+}
+
+INLINE codes_sum codes_begin(uint32_t start) {
+    return (vec_i32)all_words((uint32_t)(int16_t)start);
+}
+
+INLINE vec_i32 codes_total(codes_sum sum) {
+    return sum;
+}
+#else
+typedef vec_i16 codes_sum; // of two
+
+INLINE codes_sum codes_add(codes_sum sum, vec_u8 a, vec_u8 b) {
+#if defined(__AVX2__)
+    return sum + (vec_i16)_mm256_maddubs_epi16((__m256i)a, (__m256i)b);
 #else
     int8x16_t x = (int8x16_t)a, y = (int8x16_t)b;
-    return (vec_i16)vpaddq_s16(vmull_s8(vget_low_s8(x), vget_low_s8(y)), vmull_high_s8(x, y));
+    int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y));
+    return sum + (vec_i16)vpaddq_s16(low, vmull_high_s8(x, y));
 #endif
 }
 
+INLINE codes_sum codes_begin(uint32_t start) {
+    return (vec_i16)all_words(start);
+}
+
+INLINE vec_i32 codes_total(codes_sum sum) {
+    return vec_pair_products(sum, (vec_i16)all_words(0x00010001u));
+}
+#endif
+
 // Named sums: compilers keep arrays of them in memory.
 #define CODES_EACH(act, q) act(q, 0) act(q, 1) act(q, 2) act(q, 3)
-#define CODES_START(q, v) vec_i16 a##q##v = start##q;
-#define CODES_ADD(q, v) a##q##v += codes_pairs(k##v, b##q);
+#define CODES_START(q, v) codes_sum a##q##v = start##q;
+#define CODES_ADD(q, v) a##q##v = codes_add(a##q##v, k##v, b##q);
 #define CODES_OUT(q, v)                                                                            \
     {                                                                                              \
-        vec_f32 sum = __builtin_convertvector(vec_pair_products(a##q##v, ones), vec_f32);          \
+        vec_f32 sum = __builtin_convertvector(codes_total(a##q##v), vec_f32);                      \
         float *to = z + q * CODES_BLOCK + v * VEC_LANES;                                           \
         vec_f32 before = g ? load_f32(to) : (vec_f32){0};                                          \
         store_f32(to, vec_fma(sum * load_f32(unit + v * VEC_LANES), unit##q, before));             \
@@ -180,13 +205,12 @@ INLINE vec_i16 codes_pairs(vec_u8 a, vec_u8 b) {
 // Four vectors of keys from t on against one or two queries; z [queries][CODES_BLOCK].
 INLINE void codes_tile(const int queries, float *z, const struct code_query *q,
                        const struct code_keys *k, uint32_t t, uint32_t dim) {
-    const vec_i16 ones = (vec_i16)all_words(0x00010001u);
     const struct code_query *p = q + queries - 1;
     z += t;
     for (uint32_t g = 0; g < dim / CODES_GROUP; g++) {
         const uint8_t *at = k->step + g * 8 * CODES_STEP + 4 * t;
         const float *unit = k->unit + g * CODES_BLOCK + t;
-        vec_i16 start0 = (vec_i16)all_words(q->start[g]), start1 = (vec_i16)all_words(p->start[g]);
+        codes_sum start0 = codes_begin(q->start[g]), start1 = codes_begin(p->start[g]);
         vec_f32 unit0 = all_f32(q->unit[g]), unit1 = all_f32(p->unit[g]);
         CODES_EACH(CODES_START, 0)
         CODES_EACH(CODES_START, 1)

@@ -150,11 +150,10 @@ INLINE struct fp4 fp4_at(const uint8_t *packed) {
 }
 
 INLINE vec_i32 digit_sum(struct fp4 a, const int16_t *x) {
-    vec_i32 even = vec_pair_products(a.w[0], load_i16(x)) +
-                   vec_pair_products(a.w[1], load_i16(x + VEC_BYTES / 2));
-    vec_i32 odd = vec_pair_products(a.w[2], load_i16(x + VEC_BYTES)) +
-                  vec_pair_products(a.w[3], load_i16(x + 3 * VEC_BYTES / 2));
-    return even + odd;
+    vec_i32 sum = vec_pair_products(a.w[0], load_i16(x));
+    sum = vec_pair_products_to(sum, a.w[1], load_i16(x + VEC_BYTES / 2));
+    sum = vec_pair_products_to(sum, a.w[2], load_i16(x + VEC_BYTES));
+    return vec_pair_products_to(sum, a.w[3], load_i16(x + 3 * VEC_BYTES / 2));
 }
 
 // What low digits add; rare, and apart so that it takes no registers from what is not.

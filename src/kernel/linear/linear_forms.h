@@ -7,7 +7,8 @@
 #include "kernel/linear/linear_tile.h"
 
 enum {
-    GROUP_ROWS = 8,   // rows whose x stays in the first cache
+    GROUP_ROWS = 8,   // few rows
+    TILE_GROUP = 2 * TILE_ROWS, // rows whose x stays in the first cache
     TILES_ROWS = 128, // rows between two decodings of the weights
     TILES_OUTS = 48,  // of a task of many rows
     FEW_OUTS = 96,    // of a task of few rows
@@ -95,13 +96,13 @@ static struct x_rows rows_at(const struct lf_linear_job *job, uint32_t r0, uint3
     return x;
 }
 
-// The x of rows r0 .. in groups of TILE_ROWS; each group takes its rows times the padded block.
-static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t k0,
-                   uint32_t n, float *dst) {
+// The x of rows r0 .. in groups; each group takes its rows times the padded block.
+static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t group,
+                   uint32_t k0, uint32_t n, float *dst) {
     enum lf_weight_format format = job->w->format;
     uint32_t vectors = word_vectors(format, n);
-    for (uint32_t r = 0; r < rows; r += TILE_ROWS) {
-        struct x_rows x = rows_at(job, r0 + r, at_most(rows - r, TILE_ROWS), GROUP_ROWS, k0);
+    for (uint32_t r = 0; r < rows; r += group) {
+        struct x_rows x = rows_at(job, r0 + r, at_most(rows - r, group), TILE_GROUP, k0);
         struct places places = {.element = x.rows * VEC_LANES};
         places.part = places.element * vectors;
         places.step = places.element * word_elements(format);
@@ -170,7 +171,7 @@ static void make_input(const struct lf_linear_job *job, float *at, struct input 
     for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
         n = few_block(job, k0);
         if (job_form(job) == FORM_PAIR)
-            make_x(job, 0, job->rows, k0, n, at + (size_t)job->rows * k0);
+            make_x(job, 0, job->rows, PAIR_ROWS, k0, n, at + (size_t)job->rows * k0);
         else
             make_few_x(job, k0, n, at + (size_t)job->rows * k0);
     }
@@ -288,11 +289,11 @@ static void run_pair(const struct block *b, const float *x, struct scratch *s) {
 static void run_tile_group(const struct block *b, uint32_t first, uint32_t k0, uint32_t n,
                            const float *x, struct scratch *s) {
     const struct lf_matrix *m = b->job->w;
-    uint32_t rows = at_most(b->rows - first, GROUP_ROWS);
+    uint32_t rows = at_most(b->rows - first, TILE_GROUP);
     struct tile t = {.acc_row = ceil_to(b->outs, TILE_OUTS) * LANES};
     t.vectors = word_vectors(m->format, n);
     for (uint32_t o = 0; o < b->outs; o += TILE_OUTS) {
-        float *panel = s->panel + (b->rows > GROUP_ROWS ? o * K_BLOCK : 0);
+        float *panel = s->panel + (b->rows > TILE_GROUP ? o * K_BLOCK : 0);
         if (first == 0)
             decode_panel(m, b->o0 + o, b->o0 + b->outs, k0, n, panel);
         t.w = panel;
@@ -315,8 +316,8 @@ static void run_tiles(const struct block *whole, struct scratch *s) {
         memset(s->acc, 0, sizeof(float) * b.rows * acc_row);
         for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
             n = at_most(m->in - k0, K_BLOCK);
-            for (uint32_t r = 0; r < b.rows; r += GROUP_ROWS) {
-                make_x(b.job, b.r0 + r, at_most(b.rows - r, GROUP_ROWS), k0, n, s->x);
+            for (uint32_t r = 0; r < b.rows; r += TILE_GROUP) {
+                make_x(b.job, b.r0 + r, at_most(b.rows - r, TILE_GROUP), TILE_ROWS, k0, n, s->x);
                 run_tile_group(&b, r, k0, n, s->x, s);
             }
         }

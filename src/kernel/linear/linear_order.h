@@ -45,7 +45,7 @@ struct places {
 };
 
 // Rows put in order together, so that what is stored lies side by side.
-enum { X_ROWS = 4 };
+enum { X_ROWS = 6 };
 struct x_rows {
     uint32_t rows;
     const uint16_t *x[X_ROWS], *soon[X_ROWS]; // soon: what comes next, fetched meanwhile

@@ -2,7 +2,13 @@
 #pragma once
 #include "kernel/linear/linear_decode.h"
 
-enum { TILE_OUTS = 3, PANEL_VECTOR = TILE_OUTS * VEC_LANES };
+// As many outputs and rows as a set's registers hold sums for.
+#if defined(__AVX512F__)
+enum { TILE_OUTS = 4, TILE_ROWS = 6 };
+#else
+enum { TILE_OUTS = 3, TILE_ROWS = 4 };
+#endif
+enum { PANEL_VECTOR = TILE_OUTS * VEC_LANES };
 
 // One step of one output; part_step: floats from a part to the next. Returns the greatest codes.
 INLINE vec_u8 panel_fp8(const uint8_t *src, const uint8_t *scale, uint32_t second, float *dst,

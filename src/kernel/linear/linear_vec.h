@@ -115,6 +115,15 @@ INLINE vec_i32 vec_pair_products(vec_i16 a, vec_i16 b) {
 #endif
 }
 
+// The same added to a sum.
+INLINE vec_i32 vec_pair_products_to(vec_i32 sum, vec_i16 a, vec_i16 b) {
+#if defined(__AVX512VNNI__)
+    return (vec_i32)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#else
+    return sum + vec_pair_products(a, b);
+#endif
+}
+
 // Byte i is byte index[i] of the table's 16, repeated in every 16 bytes; 0 for index 255.
 INLINE vec_u8 vec_pick(vec_u8 table, vec_u8 index) {
 #if defined(__AVX512F__)
