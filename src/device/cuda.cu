@@ -96,6 +96,8 @@ static cudaError_t open_parts(struct lf_cuda *cuda) {
         status = cudaMallocHost((void **)&cuda->ring_host, RING_BYTES);
     if (status == cudaSuccess)
         status = cudaMalloc((void **)&cuda->ring_device, RING_BYTES);
+    if (status == cudaSuccess)
+        status = cudaMalloc(&cuda->scratch, LF_CUDA_SCRATCH_BYTES);
     return status;
 }
 
@@ -124,6 +126,8 @@ void lf_cuda_close(struct lf_cuda *cuda) {
         return;
     // Nothing can be done about a failure here, and a lost device fails each of these.
     enter(cuda);
+    if (cuda->scratch)
+        cudaFree(cuda->scratch);
     if (cuda->ring_device)
         cudaFree(cuda->ring_device);
     if (cuda->ring_host)
@@ -244,6 +248,10 @@ bool lf_cuda_begin(struct lf_cuda *cuda) {
 
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda) {
     return cuda->stream;
+}
+
+void *lf_cuda_scratch(struct lf_cuda *cuda) {
+    return cuda->scratch;
 }
 
 void lf_cuda_mark(struct lf_cuda *cuda, int mark) {

@@ -15,6 +15,7 @@ struct lf_cuda {
     uint8_t *ring_host, *ring_device; // tables of launches: pinned, and where they are sent
     uint64_t launches;
     size_t used, sent;                // bytes of the ring
+    void *scratch;
     uint8_t *stage;
     size_t staged; // bytes of the stage that copies under way may still read
     uint64_t held, held_most; // bytes of the pool, read by any thread

@@ -6,5 +6,8 @@
 // Sends the tables made since the last launch; false after a failure: then nothing is launched.
 bool lf_cuda_begin(struct lf_cuda *cuda);
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda);
+// Device memory for what one kernel's launches hand on to each other, aligned to 256 bytes.
+enum { LF_CUDA_SCRATCH_BYTES = 64 << 20 };
+void *lf_cuda_scratch(struct lf_cuda *cuda);
 // Keeps the first failure; what: "launch of rms_norm".
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what);

@@ -64,10 +64,11 @@ __device__ static inline uint32_t lf_block_sum_before(uint32_t number, uint32_t 
 }
 
 // Weights by one digit of a key, for radix selection from the greatest key down.
-enum { LF_BINS = 2048, LF_BIN_PARTS = 64, LF_DIGITS = 3 };
+enum { LF_BINS = 2048, LF_BIN_PARTS = LF_BINS / LF_WARP, LF_DIGITS = 3 };
+template <typename Weight>
 struct lf_histogram {
-    unsigned long long bin[LF_BINS], part[LF_BIN_PARTS];
-    unsigned long long before, total; // weight above the place found; weight of all bins
+    Weight bin[LF_BINS], part[LF_BIN_PARTS];
+    Weight before, total; // weight above the place found; weight of all bins
     uint32_t place;
 };
 
@@ -79,42 +80,80 @@ __device__ static inline uint32_t lf_digit_mask(int digit) {
     return digit == LF_DIGITS - 1 ? 1023 : 2047;
 }
 
-__device__ static inline void lf_histogram_clear(struct lf_histogram *h) {
+// Bits of a key that digits up to this one hold.
+__device__ static inline uint32_t lf_digits_known(int digit) {
+    return ~((1u << lf_digit_shift(digit)) - 1);
+}
+
+template <typename Weight>
+__device__ static inline void lf_histogram_clear(struct lf_histogram<Weight> *h) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < LF_BINS; i += blockDim.x)
         h->bin[i] = 0;
     __syncthreads();
 }
 
+template <typename Weight>
+__device__ static inline Weight lf_warp_sum(Weight value) {
+    for (int other = LF_WARP / 2; other; other /= 2)
+        value += __shfl_xor_sync(LF_ALL_LANES, value, other);
+    return value;
+}
+
 // Sums of parts of neighbouring bins, and the total.
-__device__ static inline void lf_histogram_sum(struct lf_histogram *h) {
+template <typename Weight>
+__device__ static inline void lf_histogram_sum(struct lf_histogram<Weight> *h) {
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
     __syncthreads();
-    if (threadIdx.x < LF_BIN_PARTS) {
-        unsigned long long sum = 0;
-        for (uint32_t i = 0; i < LF_BINS / LF_BIN_PARTS; i++)
-            sum += h->bin[threadIdx.x * (LF_BINS / LF_BIN_PARTS) + i];
-        h->part[threadIdx.x] = sum;
+    for (uint32_t part = warp; part < LF_BIN_PARTS; part += blockDim.x / LF_WARP) {
+        Weight sum = lf_warp_sum(h->bin[part * LF_WARP + lane]);
+        if (lane == 0)
+            h->part[part] = sum;
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-        h->total = 0;
-        for (uint32_t p = 0; p < LF_BIN_PARTS; p++)
-            h->total += h->part[p];
+    if (warp == 0) {
+        Weight total = lf_warp_sum(h->part[lane] + h->part[LF_WARP + lane]);
+        if (lane == 0)
+            h->total = total;
     }
     __syncthreads();
 }
 
+// The first lane up to which *before and the lanes' weights reach `need`; LF_WARP: none does.
+template <typename Weight>
+__device__ static inline uint32_t lf_warp_reach(Weight own, Weight *before, Weight need) {
+    uint32_t lane = threadIdx.x % LF_WARP;
+    Weight sum = own;
+    for (uint32_t step = 1; step < LF_WARP; step *= 2) {
+        Weight below = __shfl_up_sync(LF_ALL_LANES, sum, step);
+        sum += lane >= step ? below : 0;
+    }
+    uint32_t reached = __ballot_sync(LF_ALL_LANES, *before + sum >= need);
+    uint32_t first = reached ? (uint32_t)__ffs((int)reached) - 1 : (uint32_t)LF_WARP;
+    *before += __shfl_sync(LF_ALL_LANES, reached ? sum - own : sum, reached ? first : LF_WARP - 1);
+    return first;
+}
+
 // After lf_histogram_sum: the highest place down to which `before` and the bins reach `need`.
-__device__ static inline void lf_histogram_find(struct lf_histogram *h, unsigned long long need) {
-    const uint32_t width = LF_BINS / LF_BIN_PARTS;
-    if (threadIdx.x == 0) {
+template <typename Weight>
+__device__ static inline void lf_histogram_find(struct lf_histogram<Weight> *h, Weight need) {
+    uint32_t lane = threadIdx.x % LF_WARP;
+    if (threadIdx.x < LF_WARP) {
+        Weight before = h->before;
         uint32_t part = LF_BIN_PARTS - 1;
-        for (; h->before + h->part[part] < need; part--)
-            h->before += h->part[part];
-        uint32_t place = part * width + width - 1;
-        for (; h->before + h->bin[place] < need; place--)
-            h->before += h->bin[place];
-        h->place = place;
+        uint32_t first = lf_warp_reach(h->part[part - lane], &before, need);
+        if (first == LF_WARP) {
+            part -= LF_WARP;
+            first = lf_warp_reach(h->part[part - lane], &before, need);
+        }
+        part -= first % LF_WARP;
+        uint32_t place = part * LF_WARP + LF_WARP - 1;
+        place -= lf_warp_reach(h->bin[place - lane], &before, need);
+        __syncwarp();
+        if (lane == 0) {
+            h->before = before;
+            h->place = place;
+        }
     }
     __syncthreads();
 }

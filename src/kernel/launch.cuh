@@ -26,7 +26,7 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
     lf_cuda_note(device->cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
 }
 
-static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
+__host__ __device__ static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
     return (uint32_t)((items + a_block - 1) / a_block);
 }
 

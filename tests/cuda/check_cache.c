@@ -110,17 +110,35 @@ static void make_blocks(struct check *c, const struct sizes *s, uint32_t visible
             blocks[(*n)++] = b;
 }
 
-static void score_problem(struct check *c, const struct sizes *s, uint32_t rows, int wild,
+// Queries as QF4e gives them: codes of a group times one of `powers` powers of two.
+static uint16_t *new_codes(struct check *c, size_t n, uint32_t powers) {
+    static const float value[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    uint16_t *q = check_new(c, "q", n * sizeof *q);
+    float scale = 1;
+    for (size_t i = 0; i < n; i++) {
+        if (i % 32 == 0)
+            scale = ldexpf(check_random(c, 2) ? -1.0f : 1.0f, -(int)check_random(c, powers));
+        q[i] = lf_bf16_from_f32(value[check_random(c, 8)] * scale);
+    }
+    return q;
+}
+
+// Kind 0: numbers of the model, 1: any bits, 2: queries that are no codes, 3: powers far apart.
+static void score_problem(struct check *c, const struct sizes *s, uint32_t rows, int kind,
                           bool in_blocks) {
     static struct paged paged;
     uint32_t dim = s->index_dim, heads = s->index_heads, most = s->entries;
-    check_start(c, "%s: %u rows, wild %d, in blocks %d", s->name, rows, wild, in_blocks);
+    bool wild = kind == 1;
+    check_start(c, "%s: %u rows, kind %d, in blocks %d", s->name, rows, kind, in_blocks);
     struct call call = make_call(c, rows, 1000);
-    make_pages(c, &paged, most, lf_qf4e_row_bytes(dim), dim / 2, wild ? 0 : 120, wild ? 255 : 130);
+    make_pages(c, &paged, most, lf_qf4e_row_bytes(dim), dim / 2, wild ? 0 : 120,
+               wild ? 255 : kind == 0 ? 124 : 130);
     struct lf_index_score_args a = {.rows = rows, .heads = heads, .dim = dim, .row = call.row,
                                     .weight_scale = 0.0123f, .keys = paged.host,
                                     .score_stride = most + 3};
-    a.q = check_new_bf16(c, "q", (size_t)rows * heads * dim, wild ? STYLE_ANY : STYLE_NORMAL);
+    size_t n = (size_t)rows * heads * dim;
+    a.q = kind % 3 ? check_new_bf16(c, "q", n, wild ? STYLE_ANY : STYLE_NORMAL)
+                   : new_codes(c, n, kind ? 8 : 4);
     a.head_weight = check_new_bf16(c, "head_weight", (size_t)rows * heads, STYLE_NORMAL);
     uint32_t *visible = check_new(c, "visible", rows * sizeof *visible);
     uint32_t *blocks = check_new(c, "blocks", sizeof *blocks * rows * s->topk_blocks);
@@ -144,15 +162,14 @@ static void score_problem(struct check *c, const struct sizes *s, uint32_t rows,
 
 void check_index_score(struct check *c, const struct sizes *s) {
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
-        for (int in_blocks = 0; in_blocks < 2; in_blocks++)
-            score_problem(c, s, s->rows[i] < 8 ? s->rows[i] : 8, i % 2, in_blocks);
+        for (int problem = 0; problem < 8; problem++)
+            score_problem(c, s, s->rows[i] < 8 ? s->rows[i] : 8, problem / 2, problem % 2);
 }
 
 // Style 0: normal numbers; 1: few values, so ties; 2: any bits.
-static void select_problem(struct check *c, const struct sizes *s, uint32_t rows,
+static void select_problem(struct check *c, const struct sizes *s, uint32_t rows, uint32_t most,
                            enum lf_candidate_mode mode, int style) {
-    uint32_t most = s->entries;
-    check_start(c, "%s: %u rows, mode %d, style %d", s->name, rows, mode, style);
+    check_start(c, "%s: %u rows of %u, mode %d, style %d", s->name, rows, most, mode, style);
     struct lf_index_select_args a = {.rows = rows, .topk = s->topk, .mode = mode,
                                      .block_size = s->block_size, .topk_blocks = s->topk_blocks,
                                      .score_stride = most + 2};
@@ -181,7 +198,11 @@ void check_index_select(struct check *c, const struct sizes *s) {
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
         for (int mode = LF_CANDIDATES_NONE; mode <= LF_CANDIDATES_RESTRICT; mode++)
             for (int style = 0; style < 3; style++)
-                select_problem(c, s, s->rows[i] < 16 ? s->rows[i] : 16, mode, style);
+                select_problem(c, s, s->rows[i] < 16 ? s->rows[i] : 16, s->entries, mode, style);
+    // So many entries that blocks of threads share a row's.
+    uint32_t many = s->entries < 2000 ? 35000 : 524288;
+    select_problem(c, s, 1, many, LF_CANDIDATES_NONE, 0);
+    select_problem(c, s, 1, many, LF_CANDIDATES_PUBLISH, 1);
 }
 
 // Ascending entries below all.

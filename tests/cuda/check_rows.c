@@ -99,9 +99,10 @@ void check_rope(struct check *c, const struct sizes *s) {
     }
 }
 
+// Also so many rows that they are worked on together.
 void check_hc_mix(struct check *c, const struct sizes *s) {
-    EACH(s, rows, style) {
-        uint32_t n = s->streams, outs = n * (2 + n);
+    EACH(s, launch, style) {
+        uint32_t n = s->streams, outs = n * (2 + n), rows = style ? launch : launch * 17;
         size_t width = (size_t)n * s->hidden;
         check_start(c, "%s: %u rows, style %d", s->name, rows, style);
         struct lf_hc_mix_args a = {.rows = rows, .streams = n, .dim = s->hidden,

@@ -1,155 +1,149 @@
 #include "kernel/attention/attention.h"
 
+#include "kernel/attention/attention_keys.cuh"
 #include "kernel/math.h"
-#include "kernel/packed_row.cuh"
 #include "kernel/settle.h"
 
-// A block works on HEADS heads of one row, CHUNK elements of BLOCK keys at a time.
-enum { BLOCK = 64, CHUNK = 64, THREADS = 256, CHUNKS = 8, DIM_MAX = CHUNKS * CHUNK };
-enum { KEYS_A_GROUP = 4, PIECE = 16, PIECES = CHUNK / PIECE };
-// Key rows are padded so that the two groups of a warp read different banks.
-enum { STRIDE = CHUNK + 4, WIDE_HEADS = 8, NARROW_HEADS = 4 };
+// Three launches: dot products of tiles of keys, then each head's weights, then tiles of values.
+enum { BLOCK = 64, HEADS = 32, THREADS = 256, WARPS = THREADS / LF_WARP, FOUR = 4 };
 
-template <int HEADS>
-struct stage {
-    const uint8_t *row[BLOCK]; // packed
-    float key[BLOCK][STRIDE];
-    float q[HEADS][DIM_MAX];
-    float p[HEADS][BLOCK]; // dot products, then weights
-    float factor[HEADS], total[HEADS];
+// What the launches hand on, of rows from `first` on.
+struct work {
+    struct lf_attention_args a;
+    uint32_t first, keys, blocks; // room for keys of a row, a multiple of BLOCK
+    float *z;                     // [rows][heads][keys]: dot products, then bf(P)
+    float *factor;                // [rows][heads][blocks]: exp(m - m')
+    float *total;                 // [rows][heads]: the denominator with the sink
+    const uint8_t **key;          // [rows][keys]: packed
 };
 
-// PIECE elements of a packed key: a thread's share of a chunk.
-struct piece {
-    uint4 code; // the lower half for 4-bit codes
-    uint32_t scale;
-    bool windowed;
+// Scores: a thread has partials p and p + 8, p its warp, of eight heads and four keys.
+enum { KEYS = 32, CHUNK = 64, EIGHT = 8, PARTS = 8, OUTS = HEADS * KEYS / THREADS };
+
+struct score_stage {
+    float q[CHUNK][HEADS], key[CHUNK][KEYS];
 };
 
-// A row's list: window positions first .. first+window-1, then n - window selected entries.
-struct key_list {
-    uint64_t first;
-    uint32_t window, n;
+// A thread's share of a chunk on its way: PIECE elements of a head and of a key.
+struct share {
+    uint16_t q[PIECE];
+    struct piece key;
 };
 
-// The maximum and the denominator of a warp's head, the same in all its lanes.
-struct softmax {
-    float m, denominator;
-};
-
-__device__ static struct key_list list_keys(const struct lf_attention_args &a, uint32_t r) {
-    const struct lf_span *span = &a.span[a.row[r].lane];
-    uint64_t end = a.row[r].position + 1, width = a.window;
-    if (a.whole_span) {
-        end = span->pos0 + span->rows;
-        width += span->rows;
+__device__ static void fetch_query(const uint16_t *q, uint32_t dim, uint32_t at,
+                                   uint16_t out[PIECE]) {
+    if (q && at < dim && (uintptr_t)(q + at) % 16 == 0) {
+        uint4 all = *(const uint4 *)(q + at);
+        memcpy(out, &all, sizeof all);
+        return;
     }
-    struct key_list list = {end > width ? end - width : 0, 0, 0};
-    list.window = (uint32_t)(end - list.first);
-    list.n = list.window + (a.entries ? a.n_selected[r] : 0);
-    return list;
+#pragma unroll
+    for (uint32_t i = 0; i < PIECE; i++)
+        out[i] = q && at < dim ? q[at + i] : 0;
 }
 
-__device__ static const uint8_t *packed_row(const struct lf_attention_args &a, uint32_t r,
-                                            const struct key_list &list, uint32_t at) {
-    uint32_t lane = a.row[r].lane;
-    if (at >= list.window) {
-        uint32_t entry = a.selected[(size_t)r * a.topk + (at - list.window)];
-        return a.entries[lane].page[entry / LF_PAGE_ROWS] +
-               entry % LF_PAGE_ROWS * lf_qf4s_row_bytes(a.head_dim);
-    }
-    const struct lf_span *span = &a.span[lane];
-    uint64_t position = list.first + at;
-    size_t row_bytes = lf_qa8_row_bytes(a.head_dim);
-    if (position >= span->pos0)
-        return a.call_keys + (size_t)(span->first + (position - span->pos0)) * row_bytes;
-    return a.ring[lane] + (size_t)(position & (a.ring_rows - 1)) * row_bytes;
-}
-
-// Bytes of any alignment as words.
-__device__ static uint32_t load_word(const uint8_t *bytes) {
-    return bytes[0] | bytes[1] << 8 | bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
-__device__ static uint4 load_codes(const uint8_t *bytes, uint32_t n) {
-    if ((uintptr_t)bytes % n == 0) {
-        if (n == 16)
-            return *(const uint4 *)bytes;
-        uint2 half = *(const uint2 *)bytes;
-        return {half.x, half.y, 0, 0};
-    }
-    uint4 all = {load_word(bytes), load_word(bytes + 4), 0, 0};
-    if (n == 16)
-        all.z = load_word(bytes + 8), all.w = load_word(bytes + 12);
-    return all;
-}
-
-// Elements from `at` on of the thread's key; codes of zero past the keys and their elements.
-template <int HEADS>
-__device__ static struct piece fetch_piece(const struct stage<HEADS> *s, uint32_t dim, uint32_t d,
-                                           uint32_t windowed, uint32_t terms) {
-    uint32_t t = threadIdx.x / PIECES, at = d + threadIdx.x % PIECES * PIECE;
-    struct piece piece = {{0, 0, 0, 0}, 127, true};
-    if (t >= terms || at >= dim)
-        return piece;
-    const uint8_t *row = s->row[t];
-    piece.windowed = t < windowed;
-    if (piece.windowed) {
-        piece.code = load_codes(row + at, PIECE);
-        piece.scale = row[dim + at / 32];
-    } else {
-        piece.code = load_codes(row + at / 2, PIECE / 2);
-        piece.scale = row[dim / 2 + at / 16];
-    }
-    return piece;
-}
-
-__device__ static uint32_t word_of(const uint4 &words, uint32_t i) {
-    return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
-}
-
-template <int HEADS>
-__device__ static void place_piece(struct stage<HEADS> *s, const struct piece &piece) {
-    float *key = &s->key[threadIdx.x / PIECES][threadIdx.x % PIECES * PIECE];
-    float scale = piece.windowed ? lf_ue8m0_to_f32((uint8_t)piece.scale)
-                                 : lf_cache_e4m3((uint8_t)piece.scale);
+__device__ static void place_share(const struct share &share, struct score_stage *s) {
+    uint32_t column = threadIdx.x % LF_WARP, d = threadIdx.x / LF_WARP * PIECE;
+    float key[PIECE];
+    place_piece(share.key, key);
 #pragma unroll
     for (uint32_t i = 0; i < PIECE; i++) {
-        uint32_t byte = word_of(piece.code, i / 4) >> 8 * (i % 4);
-        uint32_t nibble = word_of(piece.code, i / 8) >> 4 * (i % 8);
-        key[i] = (piece.windowed ? lf_cache_e4m3((uint8_t)byte) : lf_e2m1_value(nibble)) * scale;
+        s->q[d + i][column] = lf_bf16_to_f32(share.q[i]);
+        s->key[d + i][column] = key[i];
     }
 }
 
-// s->p = dot products: 16 lanes hold the partials of all heads with four keys.
-template <int HEADS>
-__device__ static void multiply(struct stage<HEADS> *s, uint32_t dim, uint32_t windowed,
-                                uint32_t terms) {
-    uint32_t lane = threadIdx.x % 16, key = threadIdx.x / 16 * KEYS_A_GROUP;
-    float partial[HEADS][KEYS_A_GROUP] = {};
-    struct piece piece = fetch_piece(s, dim, 0, windowed, terms);
-    for (uint32_t d = 0; d < dim; d += CHUNK) {
-        uint32_t n = dim - d < CHUNK ? dim - d : CHUNK;
-        place_piece(s, piece);
-        __syncthreads();
-        piece = fetch_piece(s, dim, d + CHUNK, windowed, terms);
-        for (uint32_t at = lane; at < n; at += 16)
+// Lanes that read the same address are neighbours, so that a wide read serves them together.
+__device__ static uint32_t score_heads(void) {
+    return ((threadIdx.x & 1) + (threadIdx.x >> 3 & 2)) * EIGHT;
+}
+
+__device__ static uint32_t score_keys(void) {
+    return (threadIdx.x >> 1 & 7) * FOUR;
+}
+
+__device__ static void add_products(const struct score_stage *s, uint32_t d,
+                                    float sum[EIGHT][FOUR]) {
+    float q[EIGHT], key[FOUR];
+    *(float4 *)q = *(const float4 *)&s->q[d][score_heads()];
+    *(float4 *)(q + 4) = *(const float4 *)&s->q[d][score_heads() + 4];
+    *(float4 *)key = *(const float4 *)&s->key[d][score_keys()];
 #pragma unroll
-            for (uint32_t h = 0; h < HEADS; h++)
+    for (uint32_t h = 0; h < EIGHT; h++)
 #pragma unroll
-                for (uint32_t k = 0; k < KEYS_A_GROUP; k++)
-                    partial[h][k] = fmaf(s->q[h][d + at], s->key[key + k][at], partial[h][k]);
-        __syncthreads();
+        for (uint32_t k = 0; k < FOUR; k++)
+            sum[h][k] = fmaf(q[h], key[k], sum[h][k]);
+}
+
+// Where part of the sum of head h and key k waits; half of the rows swap halves for the banks.
+__device__ static uint32_t part_place(uint32_t h, uint32_t k) {
+    return h * KEYS + (k ^ (h & EIGHT) * 2);
+}
+
+// The upper levels of the tree, over the warps' sums of partials p and p + 8.
+__device__ static void store_scores(const struct work &w, size_t at, uint32_t heads, uint32_t keys,
+                                    float (*part)[HEADS * KEYS]) {
+#pragma unroll
+    for (uint32_t i = 0; i < OUTS; i++) {
+        uint32_t h = (threadIdx.x + i * THREADS) / KEYS, k = threadIdx.x % KEYS;
+        uint32_t place = part_place(h, k);
+        float c[4];
+#pragma unroll
+        for (uint32_t p = 0; p < 4; p++)
+            c[p] = part[p][place] + part[p + 4][place];
+        if (h < heads && k < keys)
+            w.z[at + (size_t)h * w.keys + k] = (c[0] + c[2]) + (c[1] + c[3]);
     }
-#pragma unroll
-    for (uint32_t h = 0; h < HEADS; h++)
-#pragma unroll
-        for (uint32_t k = 0; k < KEYS_A_GROUP; k++) {
-            float z = lf_lanes_tree16(partial[h][k]);
-            if (lane == 0)
-                s->p[h][key + k] = z;
+}
+
+// A block: KEYS keys of a row and HEADS heads.
+__global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct work w) {
+    __shared__ union {
+        struct score_stage stage[2];
+        float part[PARTS][HEADS * KEYS];
+    } s;
+    const struct lf_attention_args &a = w.a;
+    uint32_t r = w.first + blockIdx.z, head = blockIdx.y * HEADS, t0 = blockIdx.x * KEYS;
+    uint32_t column = threadIdx.x % LF_WARP, d = threadIdx.x / LF_WARP * PIECE;
+    uint32_t warp = threadIdx.x / LF_WARP, dim = a.head_dim;
+    struct key_list list = list_keys(a, r);
+    if (t0 >= list.n)
+        return;
+    uint32_t keys = list.n - t0 < KEYS ? list.n - t0 : (uint32_t)KEYS;
+    uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
+    const uint8_t *key = column < keys ? packed_key(a, r, list, t0 + column) : NULL;
+    const uint16_t *q = column < heads ? a.q + ((size_t)r * a.heads + head + column) * dim : NULL;
+    bool windowed = t0 + column < list.window;
+    if (blockIdx.y == 0 && warp == 0)
+        w.key[(size_t)blockIdx.z * w.keys + t0 + column] = key;
+    float sum[2][EIGHT][FOUR] = {};
+    struct share share;
+    fetch_query(q, dim, d, share.q);
+    share.key = fetch_piece(key, windowed, dim, d);
+    for (uint32_t at = 0, turn = 0; at < dim; at += CHUNK, turn ^= 1) {
+        place_share(share, &s.stage[turn]);
+        __syncthreads();
+        fetch_query(q, dim, at + CHUNK + d, share.q);
+        share.key = fetch_piece(key, windowed, dim, at + CHUNK + d);
+        uint32_t n = dim - at < CHUNK ? dim - at : (uint32_t)CHUNK;
+#pragma unroll 2
+        for (uint32_t i = warp; i < n; i += 16) {
+            add_products(&s.stage[turn], i, sum[0]);
+            add_products(&s.stage[turn], i + 8, sum[1]);
         }
+    }
     __syncthreads();
+#pragma unroll
+    for (uint32_t h = 0; h < EIGHT; h++) {
+        float b[FOUR];
+#pragma unroll
+        for (uint32_t k = 0; k < FOUR; k++)
+            b[k] = sum[0][h][k] + sum[1][h][k];
+        *(float4 *)&s.part[warp][part_place(score_heads() + h, score_keys())] = *(float4 *)b;
+    }
+    __syncthreads();
+    size_t at = ((size_t)blockIdx.z * a.heads + head) * w.keys + t0;
+    store_scores(w, at, heads, keys, s.part);
 }
 
 // NaN unless finite.
@@ -158,13 +152,17 @@ __device__ static float scaled(float z, float scale) {
     return v + (v - v);
 }
 
-// Turns a head's dot products into bf(P); a warp, whose lane holds keys lane and lane + 32.
-template <int HEADS>
-__device__ static void weigh_head(struct stage<HEADS> *s, struct softmax *soft, uint32_t terms,
-                                  float scale) {
-    uint32_t head = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
-    float low = lane < terms ? scaled(s->p[head][lane], scale) : -INFINITY;
-    float high = lane + 32 < terms ? scaled(s->p[head][lane + 32], scale) : -INFINITY;
+// The maximum and the denominator of a warp's head, the same in all its lanes.
+struct softmax {
+    float m, denominator;
+};
+
+// Turns a block's dot products into bf(P), of which a lane holds keys lane and lane + 32.
+__device__ static void weigh_block(float *z, struct softmax *soft, float *factor, uint32_t terms,
+                                   float scale) {
+    uint32_t lane = threadIdx.x % LF_WARP;
+    float low = lane < terms ? scaled(z[lane], scale) : -INFINITY;
+    float high = lane + 32 < terms ? scaled(z[lane + 32], scale) : -INFINITY;
     float top = soft->m;
     top = low > top ? low : top;
     top = high > top ? high : top;
@@ -179,104 +177,206 @@ __device__ static void weigh_head(struct stage<HEADS> *s, struct softmax *soft, 
     sum = sum + __shfl_sync(LF_ALL_LANES, low, lane % 16 + 16);
     sum = sum + __shfl_sync(LF_ALL_LANES, high, lane % 16);
     sum = sum + __shfl_sync(LF_ALL_LANES, high, lane % 16 + 16);
-    float factor = lf_exp(soft->m - top);
-    soft->denominator = fmaf(soft->denominator, factor, lf_lanes_tree16(sum));
+    float shrink = lf_exp(soft->m - top);
+    soft->denominator = fmaf(soft->denominator, shrink, lf_lanes_tree16(sum));
     soft->m = top;
-    s->p[head][lane] = lf_bf16_to_f32(lf_bf16_settle(low));
-    s->p[head][lane + 32] = lf_bf16_to_f32(lf_bf16_settle(high));
+    z[lane] = lf_bf16_to_f32(lf_bf16_settle(low));
+    z[lane + 32] = lf_bf16_to_f32(lf_bf16_settle(high));
     if (lane == 0)
-        s->factor[head] = factor;
+        *factor = shrink;
 }
 
-// The block's sum of bf(P) * key for one head and element, over `steps` times 16 keys.
-template <int HEADS>
-__device__ static float value_of(const struct stage<HEADS> *s, uint32_t head, uint32_t d,
-                                 uint32_t steps) {
-    float a[16];
-#pragma unroll
-    for (uint32_t i = 0; i < 16; i++)
-        a[i] = s->p[head][i] * s->key[i][d];
-    for (uint32_t step = 1; step < steps; step++)
-#pragma unroll
-        for (uint32_t i = 0; i < 16; i++)
-            a[i] = fmaf(s->p[head][16 * step + i], s->key[16 * step + i][d], a[i]);
-    return lf_own_tree16(a);
-}
-
-// value: of the thread's element of every chunk, for heads threadIdx.x / CHUNK and 4 on.
-template <int HEADS>
-__device__ static void add_values(struct stage<HEADS> *s, uint32_t dim, uint32_t windowed,
-                                  uint32_t terms, float value[HEADS / 4][CHUNKS]) {
-    uint32_t steps = (terms + 15) / 16, d = threadIdx.x % CHUNK, head = threadIdx.x / CHUNK;
-    struct piece piece = fetch_piece(s, dim, 0, windowed, terms);
-#pragma unroll
-    for (uint32_t c = 0; c < CHUNKS; c++)
-        if (c * CHUNK < dim) {
-            place_piece(s, piece);
-            __syncthreads();
-            piece = fetch_piece(s, dim, (c + 1) * CHUNK, windowed, terms);
-#pragma unroll
-            for (uint32_t i = 0; i < HEADS / 4; i++)
-                value[i][c] = fmaf(value[i][c], s->factor[head + 4 * i],
-                                   value_of(s, head + 4 * i, d, steps));
-            __syncthreads();
-        }
-}
-
-// Queries of the block's heads; zeros past them.
-template <int HEADS>
-__device__ static void load_queries(const struct lf_attention_args &a, struct stage<HEADS> *s,
-                                    size_t at, uint32_t heads) {
-    for (uint32_t i = threadIdx.x; i < HEADS * DIM_MAX; i += THREADS) {
-        uint32_t head = i / DIM_MAX, d = i % DIM_MAX;
-        bool is_there = head < heads && d < a.head_dim;
-        s->q[head][d] = is_there ? lf_bf16_to_f32(a.q[at + (size_t)head * a.head_dim + d]) : 0.0f;
-    }
-}
-
-template <int HEADS>
-__global__ static void __launch_bounds__(THREADS) attention_heads(struct lf_attention_args a) {
-    __shared__ struct stage<HEADS> s;
-    uint32_t r = blockIdx.x, first = blockIdx.y * HEADS, warp = threadIdx.x / LF_WARP;
-    uint32_t heads = a.heads - first < HEADS ? a.heads - first : HEADS, dim = a.head_dim;
-    size_t at = ((size_t)r * a.heads + first) * dim;
-    struct key_list list = list_keys(a, r);
+// A warp a head of a row.
+__global__ static void attention_weights(struct work w) {
+    uint32_t head = blockIdx.x * WARPS + threadIdx.x / LF_WARP, r = w.first + blockIdx.y;
+    if (head >= w.a.heads)
+        return;
+    struct key_list list = list_keys(w.a, r);
     struct softmax soft = {-1e30f, 0.0f};
-    float value[HEADS / 4][CHUNKS] = {};
-    load_queries(a, &s, at, heads);
-    for (uint32_t t0 = 0; t0 < list.n; t0 += BLOCK) {
-        uint32_t terms = list.n - t0 < BLOCK ? list.n - t0 : BLOCK;
-        uint32_t windowed = list.window > t0 ? list.window - t0 : 0;
-        if (threadIdx.x < terms)
-            s.row[threadIdx.x] = packed_row(a, r, list, t0 + threadIdx.x);
-        __syncthreads();
-        multiply(&s, dim, windowed, terms);
-        if (warp < HEADS)
-            weigh_head(&s, &soft, terms, a.scale);
-        __syncthreads();
-        add_values(&s, dim, windowed, terms, value);
+    size_t at = (size_t)blockIdx.y * w.a.heads + head;
+    for (uint32_t b = 0; b * BLOCK < list.n; b++) {
+        uint32_t terms = list.n - b * BLOCK < BLOCK ? list.n - b * BLOCK : (uint32_t)BLOCK;
+        weigh_block(w.z + at * w.keys + b * BLOCK, &soft, w.factor + at * w.blocks + b, terms,
+                    w.a.scale);
     }
-    if (warp < heads && threadIdx.x % LF_WARP == 0)
-        s.total[warp] = soft.denominator + lf_exp(a.sink[first + warp] - soft.m);
-    __syncthreads();
-    uint32_t d = threadIdx.x % CHUNK, head = threadIdx.x / CHUNK;
+    if (threadIdx.x % LF_WARP == 0)
+        w.total[at] = soft.denominator + lf_exp(w.a.sink[head] - soft.m);
+}
+
+// Values: a thread has partials g, g+4, g+8, g+12 of four heads and four elements.
+enum { DIMS = 32, WARP_DIMS = 16, KEY_STRIDE = DIMS + 16, WEIGHT_STRIDE = HEADS + 8 };
+
+struct value_stage {
+    float key[BLOCK][KEY_STRIDE], weight[BLOCK][WEIGHT_STRIDE];
+};
+
+// Where a thread's tile lies in its block's.
+struct value_place {
+    uint32_t group, head, d;
+};
+
+__device__ static struct value_place place_values(void) {
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
+    return {lane / 8, warp / 2 * 8 + lane % 2 * FOUR, warp % 2 * WARP_DIMS + lane / 2 % 4 * FOUR};
+}
+
+// Keys t0 + threadIdx.x / 4 and weights of head threadIdx.x % 32 on their way.
+struct value_share {
+    struct piece key;
+    float weight[PIECE];
+};
+
+__device__ static void fetch_values(const struct work &w, const uint8_t *key, bool windowed,
+                                    const float *weight, uint32_t at, struct value_share *share) {
+    share->key = fetch_piece(key, windowed, w.a.head_dim, at);
+    for (uint32_t i = 0; i < PIECE; i += 4)
+        *(float4 *)(share->weight + i) = weight ? *(const float4 *)(weight + i) : float4{0, 0, 0, 0};
+}
+
+__device__ static void put_values(const struct value_share &share, struct value_stage *s) {
+    uint32_t t = threadIdx.x / 4, at = threadIdx.x % 4 * PIECE, odd = t % 2;
+    uint32_t head = threadIdx.x % LF_WARP, first = threadIdx.x / LF_WARP * PIECE;
+    float key[PIECE];
+    place_piece(share.key, key);
+    // Neighbouring keys write their halves in turn, for the banks.
+    float4 low = *(float4 *)key, high = *(float4 *)(key + 4);
+    *(float4 *)&s->key[t][at + 4 * odd] = odd ? high : low;
+    *(float4 *)&s->key[t][at + 4 - 4 * odd] = odd ? low : high;
 #pragma unroll
-    for (uint32_t c = 0; c < CHUNKS; c++)
+    for (uint32_t i = 0; i < PIECE; i++)
+        s->weight[first + i][head] = share.weight[i];
+}
+
+// A partial: its terms every sixteenth key from `t` on.
+__device__ static void add_partial(const struct value_stage *s, const struct value_place &place,
+                                   uint32_t t, uint32_t steps, float sum[FOUR][FOUR]) {
+    for (uint32_t step = 0; step < steps; step++, t += 16) {
+        float weight[FOUR], key[FOUR];
+        *(float4 *)weight = *(const float4 *)&s->weight[t][place.head];
+        *(float4 *)key = *(const float4 *)&s->key[t][place.d];
 #pragma unroll
-        for (uint32_t i = 0; i < HEADS / 4; i++)
-            if (c * CHUNK + d < dim && head + 4 * i < heads)
-                a.o[at + (size_t)(head + 4 * i) * dim + c * CHUNK + d] =
-                    lf_bf16_settle(value[i][c] / s.total[head + 4 * i]);
+        for (uint32_t h = 0; h < FOUR; h++)
+#pragma unroll
+            for (uint32_t d = 0; d < FOUR; d++)
+                sum[h][d] = step ? fmaf(weight[h], key[d], sum[h][d]) : weight[h] * key[d];
+    }
+}
+
+// The tree over partials that lie in lanes 8 and 16 apart; leaves head `group` of the tile's four.
+__device__ static void join_groups(const float c[FOUR][FOUR], uint32_t group, float sum[FOUR]) {
+    bool upper = group >= 2, odd = group % 2;
+#pragma unroll
+    for (uint32_t d = 0; d < FOUR; d++) {
+        float two[2];
+#pragma unroll
+        for (uint32_t h = 0; h < 2; h++) {
+            float mine = upper ? c[2 + h][d] : c[h][d], theirs = upper ? c[h][d] : c[2 + h][d];
+            two[h] = mine + __shfl_xor_sync(LF_ALL_LANES, theirs, 16);
+        }
+        float mine = odd ? two[1] : two[0], theirs = odd ? two[0] : two[1];
+        sum[d] = mine + __shfl_xor_sync(LF_ALL_LANES, theirs, 8);
+    }
+}
+
+// The block's sums of bf(P) * key for head `group` of the thread's tile.
+__device__ static void sum_values(const struct value_stage *s, const struct value_place &place,
+                                  uint32_t steps, float sum[FOUR]) {
+    float c[FOUR][FOUR];
+#pragma unroll
+    for (uint32_t half = 0; half < 2; half++) {
+        float a[FOUR][FOUR], b[FOUR][FOUR];
+        uint32_t t = place.group + 4 * half;
+        add_partial(s, place, t, steps, a);
+        add_partial(s, place, t + 8, steps, b);
+#pragma unroll
+        for (uint32_t h = 0; h < FOUR; h++)
+#pragma unroll
+            for (uint32_t d = 0; d < FOUR; d++) {
+                float two = a[h][d] + b[h][d];
+                c[h][d] = half ? c[h][d] + two : two;
+            }
+    }
+    join_groups(c, place.group, sum);
+}
+
+// A block: DIMS elements of HEADS heads of a row.
+__global__ static void __launch_bounds__(THREADS, 2) attention_values(struct work w) {
+    __shared__ struct value_stage stage[2];
+    const struct lf_attention_args &a = w.a;
+    uint32_t slot = blockIdx.z, r = w.first + slot, first = blockIdx.y * HEADS;
+    uint32_t own = threadIdx.x / 4, d = blockIdx.x * DIMS + threadIdx.x % 4 * PIECE;
+    uint32_t column = first + threadIdx.x % LF_WARP, keys = list_keys(a, r).n;
+    uint32_t window = list_keys(a, r).window;
+    struct value_place place = place_values();
+    uint32_t head = first + place.head + place.group;
+    size_t at = (size_t)slot * a.heads + head;
+    const uint8_t *const *key = w.key + (size_t)slot * w.keys;
+    const float *weight = NULL;
+    if (column < a.heads)
+        weight = w.z + ((size_t)slot * a.heads + column) * w.keys + threadIdx.x / LF_WARP * PIECE;
+    float value[FOUR] = {};
+    struct value_share share;
+    fetch_values(w, own < keys ? key[own] : NULL, own < window, weight, d, &share);
+    const uint8_t *next = own + BLOCK < keys ? key[own + BLOCK] : NULL;
+    for (uint32_t t0 = 0, turn = 0; t0 < keys; t0 += BLOCK, turn ^= 1) {
+        put_values(share, &stage[turn]);
+        __syncthreads();
+        if (t0 + BLOCK < keys) {
+            fetch_values(w, next, own + t0 + BLOCK < window, weight ? weight + t0 + BLOCK : NULL, d,
+                         &share);
+            next = own + t0 + 2 * BLOCK < keys ? key[own + t0 + 2 * BLOCK] : NULL;
+        }
+        float factor = head < a.heads ? w.factor[at * w.blocks + t0 / BLOCK] : 0.0f, sum[FOUR];
+        uint32_t terms = keys - t0 < BLOCK ? keys - t0 : (uint32_t)BLOCK;
+        sum_values(&stage[turn], place, (terms + 15) / 16, sum);
+#pragma unroll
+        for (uint32_t i = 0; i < FOUR; i++)
+            value[i] = fmaf(value[i], factor, sum[i]);
+    }
+    uint32_t out = blockIdx.x * DIMS + place.d;
+    if (head >= a.heads)
+        return;
+#pragma unroll
+    for (uint32_t i = 0; i < FOUR; i++)
+        a.o[((size_t)r * a.heads + head) * a.head_dim + out + i] =
+            lf_bf16_settle(value[i] / w.total[at]);
+}
+
+// Most keys of a row: how many there are, only the device knows.
+static uint32_t most_keys(const struct lf_attention_args &a) {
+    uint32_t keys = a.window + (a.whole_span ? a.rows : 0) + (a.entries ? a.topk : 0);
+    return (keys + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+static size_t row_bytes(const struct work &w) {
+    return sizeof *w.z * w.a.heads * (w.keys + w.blocks + 1) + sizeof *w.key * w.keys;
+}
+
+// Shares the scratch out among as many rows as it holds; returns how many.
+static uint32_t place_work(struct lf_device *device, struct work *w) {
+    uint32_t rows = (uint32_t)(LF_CUDA_SCRATCH_BYTES / row_bytes(*w));
+    LF_ASSERT(rows);
+    rows = rows < w->a.rows ? rows : w->a.rows;
+    size_t heads = (size_t)rows * w->a.heads;
+    w->key = (const uint8_t **)lf_cuda_scratch(device->cuda);
+    w->z = (float *)(w->key + (size_t)rows * w->keys);
+    w->factor = w->z + heads * w->keys;
+    w->total = w->factor + heads * w->blocks;
+    return rows;
 }
 
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {
-    LF_ASSERT(args->head_dim % 32 == 0 && args->head_dim <= DIM_MAX);
-    // Few rows share their heads out among more processors; the bits are the same.
-    uint32_t wide = lf_blocks(args->heads, WIDE_HEADS);
-    if ((uint64_t)args->rows * wide >= lf_cuda_info(device->cuda)->processors)
-        lf_cuda_launch(device, "attention", attention_heads<WIDE_HEADS>, dim3(args->rows, wide),
-                       THREADS, *args);
-    else
-        lf_cuda_launch(device, "attention", attention_heads<NARROW_HEADS>,
-                       dim3(args->rows, lf_blocks(args->heads, NARROW_HEADS)), THREADS, *args);
+    LF_ASSERT(args->head_dim % 32 == 0);
+    struct work w = {*args, 0, most_keys(*args), 0, NULL, NULL, NULL, NULL};
+    w.blocks = w.keys / BLOCK;
+    uint32_t most = args->rows ? place_work(device, &w) : 0, groups = lf_blocks(args->heads, HEADS);
+    for (; w.first < args->rows; w.first += most) {
+        uint32_t rows = args->rows - w.first < most ? args->rows - w.first : most;
+        lf_cuda_launch(device, "attention", attention_scores,
+                       dim3(w.keys / KEYS, groups, rows), THREADS, w);
+        lf_cuda_launch(device, "attention", attention_weights,
+                       dim3(lf_blocks(args->heads, WARPS), rows), THREADS, w);
+        lf_cuda_launch(device, "attention", attention_values,
+                       dim3(args->head_dim / DIMS, groups, rows), THREADS, w);
+    }
 }

@@ -5,56 +5,11 @@
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-// A block of dots: a row and two outputs; each thread brings SHARE elements of a stretch near.
-enum { OUTS = 2, DOT_THREADS = 256, SHARE = 8, STRETCH = DOT_THREADS * SHARE };
-enum { MIX_THREADS = LF_STREAMS_MAX * LF_STREAMS_MAX };
-
-struct stretch {
-    float fn[OUTS][STRETCH], x[STRETCH];
-};
-
-// A thread's elements of the stretch that begins at k0, on their way; zeros past the row.
-struct share {
-    float fn[OUTS][SHARE];
-    uint16_t x[SHARE];
-};
-
-__device__ static void fetch(const float *const fn[OUTS], const uint16_t *x, uint32_t k0,
-                             uint32_t n, struct share *share) {
-#pragma unroll
-    for (uint32_t i = 0; i < SHARE; i++) {
-        uint32_t k = k0 + i * DOT_THREADS + threadIdx.x;
-        share->x[i] = k < n ? x[k] : 0;
-#pragma unroll
-        for (uint32_t o = 0; o < OUTS; o++)
-            share->fn[o][i] = k < n ? fn[o][k] : 0.0f;
-    }
-}
-
-__device__ static void place(const struct share *share, struct stretch *s) {
-#pragma unroll
-    for (uint32_t i = 0; i < SHARE; i++) {
-        uint32_t at = i * DOT_THREADS + threadIdx.x;
-        s->x[at] = lf_bf16_to_f32(share->x[i]);
-#pragma unroll
-        for (uint32_t o = 0; o < OUTS; o++)
-            s->fn[o][at] = share->fn[o][i];
-    }
-}
-
-// 16 threads a sum: both outputs' dots, then x^2 in the second warp's two halves alike.
-__device__ static float partial_of(const struct stretch *s, uint32_t n, float partial) {
-    const float *left = threadIdx.x < LF_WARP ? s->fn[threadIdx.x / 16] : s->x;
-#pragma unroll 8
-    for (uint32_t k = threadIdx.x % 16; k < n; k += 16)
-        partial = fmaf(left[k], s->x[k], partial);
-    return partial;
-}
-
 // Output `out` of a row: pre and post are ready, comb still has its softmax before it.
 __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, uint32_t out,
-                                    float dot, float rho) {
+                                    float dot, float square) {
     uint32_t s = a.streams;
+    float rho = 1.0f / sqrtf(square / (float)(s * a.dim) + a.norm_eps);
     float m = dot * rho * a.scale[out < s ? 0 : out < 2 * s ? 1 : 2] + a.base[out];
     if (out < s)
         a.pre[row * s + out] = lf_f32_settle(lf_sigmoid(m) + a.hc_eps);
@@ -64,88 +19,275 @@ __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, 
         a.comb[row * s * s + (out - 2 * s)] = m;
 }
 
-__global__ static void hc_mix_dots(struct lf_hc_mix_args a) {
-    __shared__ struct stretch stretch;
-    __shared__ float dot[OUTS], square;
-    uint32_t outs = a.streams * (2 + a.streams), out = blockIdx.y * OUTS, t = threadIdx.x;
-    uint32_t n = a.streams * a.dim;
-    const uint16_t *x = a.x + (size_t)blockIdx.x * n;
-    const float *fn[OUTS];
-    float partial = 0;
-    struct share share;
-    for (uint32_t o = 0; o < OUTS; o++)
-        fn[o] = a.fn + (size_t)(out + o < outs ? out + o : outs - 1) * n;
-    fetch(fn, x, 0, n, &share);
-    for (uint32_t k = 0; k < n; k += STRETCH) {
-        place(&share, &stretch);
-        __syncthreads();
-        fetch(fn, x, k + STRETCH, n, &share);
-        if (t < 2 * LF_WARP)
-            partial = partial_of(&stretch, n - k < STRETCH ? n - k : STRETCH, partial);
-        __syncthreads();
-    }
-    float sum = lf_lanes_tree16(partial);
-    if (t < LF_WARP && t % 16 == 0)
-        dot[t / 16] = sum;
-    else if (t == LF_WARP)
-        square = sum;
-    __syncthreads();
-    if (t < OUTS && out + t < outs) {
-        float rho = 1.0f / sqrtf(square / (float)n + a.norm_eps);
-        store_output(a, blockIdx.x, out + t, dot[t], rho);
+// Few rows: a block an output of a row. One warp adds, a lane a partial; the others bring numbers.
+enum { FEW_THREADS = 256, BRINGERS = FEW_THREADS - LF_WARP, SHARE = 8, STRETCH = BRINGERS * SHARE };
+enum { FOUR = 4, STEPS = STRETCH / 16, AT_ONCE = 4 };
+
+// Elements 16j + i .. 16(j + 3) + i of partial i lie side by side.
+struct stretch {
+    float fn[STRETCH], x[STRETCH];
+};
+
+struct share {
+    float fn[SHARE];
+    uint16_t x[SHARE];
+};
+
+// A bringer's elements of the stretch at k0. Zeros past the row add no more than a zero's sign.
+__device__ static void fetch(const float *fn, const uint16_t *x, uint32_t k0, uint32_t n,
+                             struct share *share) {
+#pragma unroll
+    for (uint32_t i = 0; i < SHARE; i++) {
+        uint32_t k = k0 + i * BRINGERS + threadIdx.x - LF_WARP;
+        share->x[i] = k < n ? x[k] : 0;
+        share->fn[i] = k < n ? fn[k] : 0.0f;
     }
 }
 
-// Softmax of one row of comb, then eps on every element; a thread a row.
-__device__ static void softmax_row(float *c, uint32_t s, float eps) {
+__device__ static void place(const struct share &share, struct stretch *s) {
+#pragma unroll
+    for (uint32_t i = 0; i < SHARE; i++) {
+        uint32_t k = i * BRINGERS + threadIdx.x - LF_WARP;
+        uint32_t at = k / (16 * FOUR) * (16 * FOUR) + k % 16 * FOUR + k / 16 % FOUR;
+        s->x[at] = lf_bf16_to_f32(share.x[i]);
+        s->fn[at] = share.fn[i];
+    }
+}
+
+struct sixteen {
+    float4 left[AT_ONCE], right[AT_ONCE];
+};
+
+__device__ static void read_sixteen(const float *left, const float *right, uint32_t step,
+                                    struct sixteen *out) {
+#pragma unroll
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        out->left[i] = *(const float4 *)(left + (step + i * FOUR) * 16);
+        out->right[i] = *(const float4 *)(right + (step + i * FOUR) * 16);
+    }
+}
+
+// The lower half of the warp adds the dot's partials, the upper one those of x^2.
+__device__ static float add_stretch(const struct stretch *s, float partial) {
+    const float *left = (threadIdx.x < 16 ? s->fn : s->x) + threadIdx.x % 16 * FOUR;
+    const float *right = s->x + threadIdx.x % 16 * FOUR;
+    struct sixteen now, next;
+    read_sixteen(left, right, 0, &now);
+#pragma unroll
+    for (uint32_t step = 0; step < STEPS; step += AT_ONCE * FOUR) {
+        if (step + AT_ONCE * FOUR < STEPS)
+            read_sixteen(left, right, step + AT_ONCE * FOUR, &next);
+#pragma unroll
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            partial = fmaf(now.left[i].x, now.right[i].x, partial);
+            partial = fmaf(now.left[i].y, now.right[i].y, partial);
+            partial = fmaf(now.left[i].z, now.right[i].z, partial);
+            partial = fmaf(now.left[i].w, now.right[i].w, partial);
+        }
+        now = next;
+    }
+    return partial;
+}
+
+__global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mix_args a) {
+    __shared__ struct stretch stretch[2];
+    uint32_t row = blockIdx.y, out = blockIdx.x, n = a.streams * a.dim;
+    const uint16_t *x = a.x + (size_t)row * n;
+    const float *fn = a.fn + (size_t)out * n;
+    float partial = 0;
+    bool adds = threadIdx.x < LF_WARP;
+    struct share share[2];
+    if (!adds) {
+        fetch(fn, x, 0, n, &share[0]);
+        fetch(fn, x, STRETCH, n, &share[1]);
+    }
+    for (uint32_t k = 0; k < n; k += 2 * STRETCH)
+#pragma unroll
+        for (uint32_t turn = 0; turn < 2; turn++) {
+            if (!adds) {
+                place(share[turn], &stretch[turn]);
+                fetch(fn, x, k + (turn + 2) * STRETCH, n, &share[turn]);
+            }
+            __syncthreads();
+            if (adds)
+                partial = add_stretch(&stretch[turn], partial);
+        }
+    if (!adds)
+        return;
+    float sum = lf_lanes_tree16(partial), square = __shfl_sync(LF_ALL_LANES, sum, 16);
+    if (threadIdx.x == 0)
+        store_output(a, row, out, sum, square);
+}
+
+// Many rows: a block ROWS rows and OUTS outputs; a thread a partial of TILE_ROWS by TILE_OUTS.
+enum { ROWS = 8, OUTS = 24, TILE_ROWS = 4, TILE_OUTS = 6, OUT_TILES = OUTS / TILE_OUTS };
+enum { MANY_THREADS = 16 * (ROWS / TILE_ROWS) * OUT_TILES, PART = MANY_THREADS };
+
+struct part {
+    float fn[OUTS][PART], x[ROWS][PART];
+};
+
+// A thread's element of each row and output of a part, on its way.
+struct column {
+    float fn[OUTS];
+    uint16_t x[ROWS];
+};
+
+__device__ static void fetch_column(const struct lf_hc_mix_args &a, uint32_t row, uint32_t out,
+                                    uint32_t k, struct column *c) {
+    uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
+#pragma unroll
+    for (uint32_t o = 0; o < OUTS; o++)
+        c->fn[o] = k < n && out + o < outs ? a.fn[(size_t)(out + o) * n + k] : 0.0f;
+#pragma unroll
+    for (uint32_t r = 0; r < ROWS; r++)
+        c->x[r] = k < n && row + r < a.rows ? a.x[(size_t)(row + r) * n + k] : 0;
+}
+
+__device__ static void place_column(const struct column &c, struct part *p) {
+#pragma unroll
+    for (uint32_t o = 0; o < OUTS; o++)
+        p->fn[o][threadIdx.x] = c.fn[o];
+#pragma unroll
+    for (uint32_t r = 0; r < ROWS; r++)
+        p->x[r][threadIdx.x] = lf_bf16_to_f32(c.x[r]);
+}
+
+// Of a thread's tile; square is that of row out_tile, if the tile has so many.
+struct tile {
+    float dot[TILE_ROWS][TILE_OUTS], square;
+};
+
+__device__ static void add_part(const struct part *p, uint32_t row, uint32_t out, struct tile *t) {
+    uint32_t lane = threadIdx.x % 16, own = row + out / TILE_OUTS % TILE_ROWS;
+#pragma unroll
+    for (uint32_t k = 0; k < PART; k += 16) {
+        float x[TILE_ROWS], square = p->x[own][k + lane];
+#pragma unroll
+        for (uint32_t r = 0; r < TILE_ROWS; r++)
+            x[r] = p->x[row + r][k + lane];
+#pragma unroll
+        for (uint32_t o = 0; o < TILE_OUTS; o++) {
+            float fn = p->fn[out + o][k + lane];
+#pragma unroll
+            for (uint32_t r = 0; r < TILE_ROWS; r++)
+                t->dot[r][o] = fmaf(fn, x[r], t->dot[r][o]);
+        }
+        t->square = fmaf(square, square, t->square);
+    }
+}
+
+__global__ static void __launch_bounds__(MANY_THREADS) hc_mix_many(struct lf_hc_mix_args a) {
+    __shared__ struct part part;
+    __shared__ float dot[ROWS][OUTS], square[ROWS];
+    static_assert(OUT_TILES == TILE_ROWS, "each out tile adds the squares of one row");
+    uint32_t first_row = blockIdx.x * ROWS, first_out = blockIdx.y * OUTS, t = threadIdx.x;
+    uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
+    uint32_t out = t / 16 % OUT_TILES * TILE_OUTS, row = t / 16 / OUT_TILES * TILE_ROWS;
+    struct tile tile = {};
+    struct column column;
+    fetch_column(a, first_row, first_out, t, &column);
+    for (uint32_t k = 0; k < n; k += PART) {
+        place_column(column, &part);
+        __syncthreads();
+        fetch_column(a, first_row, first_out, k + PART + t, &column);
+        add_part(&part, row, out, &tile);
+        __syncthreads();
+    }
+#pragma unroll
+    for (uint32_t r = 0; r < TILE_ROWS; r++)
+#pragma unroll
+        for (uint32_t o = 0; o < TILE_OUTS; o++)
+            dot[row + r][out + o] = lf_lanes_tree16(tile.dot[r][o]);
+    square[row + out / TILE_OUTS] = lf_lanes_tree16(tile.square);
+    __syncthreads();
+    for (uint32_t i = t; i < ROWS * OUTS; i += MANY_THREADS)
+        if (first_row + i / OUTS < a.rows && first_out + i % OUTS < outs)
+            store_output(a, first_row + i / OUTS, first_out + i % OUTS, dot[i / OUTS][i % OUTS],
+                         square[i / OUTS]);
+}
+
+// Divides each element of a matrix's row, which a thread holds, by their sum and eps.
+template <uint32_t S>
+__device__ static void normalize_row(float c[S], float eps) {
+    float sum = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++)
+        sum = sum + c[j];
+    sum = sum + eps;
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++)
+        c[j] = c[j] / sum;
+}
+
+// The same by columns; first: the lane of the matrix's first row.
+template <uint32_t S>
+__device__ static void normalize_columns(float c[S], uint32_t first, float eps) {
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++) {
+        float sum = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < S; i++)
+            sum = sum + __shfl_sync(LF_ALL_LANES, c[j], first + i);
+        c[j] = c[j] / (sum + eps);
+    }
+}
+
+template <uint32_t S>
+__device__ static void softmax_row(float c[S], float eps) {
     float max = c[0], sum = 0;
-    for (uint32_t j = 1; j < s; j++)
+#pragma unroll
+    for (uint32_t j = 1; j < S; j++)
         max = c[j] > max ? c[j] : max;
-    for (uint32_t j = 0; j < s; j++) {
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++) {
         c[j] = lf_exp(c[j] - max);
         sum = sum + c[j];
     }
-    for (uint32_t j = 0; j < s; j++)
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++)
         c[j] = c[j] / sum + eps;
 }
 
-// Each thread divides its element by the sum of its row (step 1) or column (step s), and eps.
-__device__ static void normalize(float *comb, uint32_t s, uint32_t step, float eps) {
-    uint32_t t = threadIdx.x, first = step == 1 ? t / s * s : t % s;
-    float sum = 0;
-    for (uint32_t j = 0; t < s * s && j < s; j++)
-        sum = sum + comb[first + j * step];
-    sum = sum + eps;
-    __syncthreads();
-    if (t < s * s)
-        comb[t] = comb[t] / sum;
-    __syncthreads();
-}
-
-// A block a row. The softmax is the first pass by rows.
+// A thread a row of a matrix, a warp as many matrices as fit. The softmax is the first pass by rows.
+template <uint32_t S>
 __global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
-    __shared__ float comb[MIX_THREADS];
-    uint32_t s = a.streams, t = threadIdx.x;
-    float *own = a.comb + (size_t)blockIdx.x * s * s + t;
-    if (t < s * s)
-        comb[t] = *own;
-    __syncthreads();
-    if (t < s)
-        softmax_row(comb + t * s, s, a.hc_eps);
-    __syncthreads();
+    const uint32_t fit = LF_WARP / S;
+    uint32_t slot = threadIdx.x / S, row = blockIdx.x * fit + slot;
+    bool is_there = slot < fit && row < a.rows;
+    float *own = a.comb + ((size_t)row * S + threadIdx.x % S) * S, c[S];
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++)
+        c[j] = is_there ? own[j] : 0.0f;
+    softmax_row<S>(c, a.hc_eps);
     for (uint32_t iter = 0; iter < a.sinkhorn_iters; iter++) {
         if (iter >= 1)
-            normalize(comb, s, 1, a.hc_eps);
-        normalize(comb, s, s, a.hc_eps);
+            normalize_row<S>(c, a.hc_eps);
+        normalize_columns<S>(c, slot * S, a.hc_eps);
     }
-    if (t < s * s)
-        *own = lf_f32_settle(comb[t]);
+#pragma unroll
+    for (uint32_t j = 0; j < S; j++)
+        if (is_there)
+            own[j] = lf_f32_settle(c[j]);
 }
 
+typedef void comb_kernel(struct lf_hc_mix_args a);
+static comb_kernel *const combs[LF_STREAMS_MAX + 1] = {
+    NULL, hc_mix_comb<1>, hc_mix_comb<2>, hc_mix_comb<3>, hc_mix_comb<4>,
+    hc_mix_comb<5>, hc_mix_comb<6>, hc_mix_comb<7>, hc_mix_comb<8>};
+
+// From here on reading fn once for several rows gains more than sums side by side lose.
+enum { ROWS_MANY = 48 };
+
 void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args) {
-    LF_ASSERT(args->streams <= LF_STREAMS_MAX);
-    dim3 grid(args->rows, lf_blocks(args->streams * (2 + args->streams), OUTS));
-    lf_cuda_launch(device, "hc_mix", hc_mix_dots, grid, DOT_THREADS, *args);
-    uint32_t threads = (args->streams * args->streams + LF_WARP - 1) / LF_WARP * LF_WARP;
-    lf_cuda_launch(device, "hc_mix", hc_mix_comb, dim3(args->rows), threads, *args);
+    uint32_t s = args->streams, outs = s * (2 + s);
+    LF_ASSERT(s >= 1 && s <= LF_STREAMS_MAX);
+    if (args->rows < ROWS_MANY)
+        lf_cuda_launch(device, "hc_mix", hc_mix_few, dim3(outs, args->rows), FEW_THREADS, *args);
+    else
+        lf_cuda_launch(device, "hc_mix", hc_mix_many,
+                       dim3(lf_blocks(args->rows, ROWS), lf_blocks(outs, OUTS)), MANY_THREADS,
+                       *args);
+    lf_cuda_launch(device, "hc_mix", combs[s], dim3(lf_blocks(args->rows, LF_WARP / s)), LF_WARP,
+                   *args);
 }

@@ -1,87 +1,254 @@
 #include "kernel/index_score/index_score.h"
 
+#include "kernel/linear/mma.cuh"
 #include "kernel/packed_row.cuh"
 #include "kernel/settle.h"
 
-// A block works on KEYS entries of a row and HEADS heads at a time; a thread on one entry and four.
-enum { KEYS = 32, HEADS = 16, FOUR = 4, THREADS = KEYS * HEADS / FOUR, DIM_MAX = 128 };
-// Rows of keys and queries are padded: threads of a warp read different banks.
-enum { STRIDE = DIM_MAX + 4, BLOCKS_MAX = 8192 };
+// A warp works on PASS entries of a row, in two tiles, against HEADS heads at a time.
+enum { TILE = 16, PASS = 2 * TILE, WARPS = 8, THREADS = WARPS * LF_WARP, DIM_MAX = 128 };
+enum { HEADS = 32, HEAD_TILE = 8, HEAD_TILES = HEADS / HEAD_TILE, Z_STRIDE = HEADS + 4 };
+
+// Four lanes share an entry or a head, each a group of GROUP elements: PAIRS pairs j, j+4 of eight.
+enum { GROUP = 32, WORDS = GROUP / 8, PAIRS = GROUP / 2 };
+
+// As codes.h: exponents that meet no end of float32. Spans of queries and keys whose sums are exact.
+enum { EXPONENT_MIN = 77, EXPONENT_MAX = 177, SPAN_NEVER = 255, SPAN_MAX = 12 };
 
 struct stage {
-    float key[KEYS][STRIDE];
-    float q[HEADS][STRIDE];
-    float product[HEADS][KEYS]; // weight not yet on it
+    float z[PASS][Z_STRIDE]; // through the ReLU
     float weight[HEADS];
 };
 
-__device__ static void load_keys(const struct lf_index_score_args &a, uint32_t row,
-                                 const struct lf_items &items, uint32_t first, uint32_t n,
-                                 struct stage *stage) {
-    const struct lf_paged *keys = &a.keys[a.row[row].lane];
-    uint32_t row_bytes = lf_qf4e_row_bytes(a.dim);
-    for (uint32_t i = threadIdx.x; i < n * a.dim; i += THREADS) {
-        uint32_t t = i / a.dim, at = lf_item_entry(&items, first + t);
-        const uint8_t *key = keys->page[at / LF_PAGE_ROWS] + at % LF_PAGE_ROWS * row_bytes;
-        stage->key[t][i % a.dim] = lf_qf4e_at(key, a.dim, i % a.dim);
-    }
-}
+// Of one lane: its group of the heads of a tile.
+struct query {
+    uint32_t pair[HEAD_TILES][PAIRS];
+};
 
-__device__ static void load_heads(const struct lf_index_score_args &a, uint32_t row,
-                                  uint32_t head, uint32_t n, struct stage *stage) {
-    size_t at = (size_t)row * a.heads + head;
-    for (uint32_t i = threadIdx.x; i < n * a.dim; i += THREADS)
-        stage->q[i / a.dim][i % a.dim] = lf_bf16_to_f32(a.q[at * a.dim + i]);
-    if (threadIdx.x < n)
-        stage->weight[threadIdx.x] =
-            lf_bf16_to_f32(a.head_weight[at + threadIdx.x]) * a.weight_scale;
-}
+// Of one lane: its group of an entry.
+struct codes {
+    uint32_t word[WORDS], exponent; // of the scale; SPAN_NEVER is NaN
+};
 
-// Dot products of one key and four heads, 16 partials each, through the ReLU.
-__device__ static void multiply(const struct lf_index_score_args &a, struct stage *stage) {
-    uint32_t t = threadIdx.x % KEYS, h = threadIdx.x / KEYS * FOUR;
-    float partial[FOUR][16] = {};
-    for (uint32_t d = 0; d < a.dim; d += 16)
+__device__ static void load_query(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
+                                  struct query *query) {
+    uint32_t lane = threadIdx.x % LF_WARP, at = lane % 4 * GROUP;
 #pragma unroll
-        for (uint32_t i = 0; i < 16; i++) {
-            float key = stage->key[t][d + i];
+    for (uint32_t tile = 0; tile < HEAD_TILES; tile++) {
+        uint32_t h = head + tile * HEAD_TILE + lane / 4;
+        const uint16_t *q = a.q + ((size_t)row * a.heads + h) * a.dim + at;
+        bool is_there = h < a.heads && at < a.dim;
 #pragma unroll
-            for (uint32_t j = 0; j < FOUR; j++)
-                partial[j][i] = fmaf(stage->q[h + j][d + i], key, partial[j][i]);
+        for (uint32_t i = 0; i < PAIRS; i++) {
+            uint32_t first = i / 4 * 8 + i % 4;
+            query->pair[tile][i] = is_there ? q[first] | (uint32_t)q[first + 4] << 16 : 0;
         }
-    for (uint32_t j = 0; j < FOUR; j++) {
-        float z = lf_own_tree16(partial[j]);
-        stage->product[h + j][t] = z < 0.0f ? 0.0f : z;
     }
 }
 
-__global__ static void index_score_entries(struct lf_index_score_args a) {
-    __shared__ struct stage stage;
-    uint32_t row = blockIdx.x;
+// Powers of two between the lowest place and the greatest number of any head's query.
+__device__ static uint32_t query_span(const struct lf_index_score_args &a, uint32_t row) {
+    __shared__ uint32_t most;
+    uint32_t span = 0;
+    if (threadIdx.x == 0)
+        most = 0;
+    __syncthreads();
+    for (uint32_t h = threadIdx.x / 8; h < (a.heads + WARPS * 4 - 1) / (WARPS * 4) * WARPS * 4;
+         h += WARPS * 4) {
+        uint32_t low = SPAN_NEVER, high = 0;
+        const uint16_t *q = a.q + ((size_t)row * a.heads + h) * a.dim;
+        for (uint32_t d = threadIdx.x % 8; h < a.heads && d < a.dim; d += 8) {
+            uint32_t exponent = q[d] >> 7 & 255, significand = (q[d] & 0x7Fu) | 0x80u;
+            if ((q[d] & 0x7FFFu) == 0)
+                continue;
+            bool inside = exponent >= EXPONENT_MIN && exponent <= EXPONENT_MAX;
+            uint32_t lowest = inside ? exponent - 8 + (uint32_t)__ffs((int)significand) : 0;
+            low = lowest < low ? lowest : low;
+            high = exponent > high ? exponent : high;
+        }
+        for (int other = 4; other; other /= 2) {
+            uint32_t theirs = __shfl_xor_sync(LF_ALL_LANES, low, other);
+            low = theirs < low ? theirs : low;
+            theirs = __shfl_xor_sync(LF_ALL_LANES, high, other);
+            high = theirs > high ? theirs : high;
+        }
+        uint32_t own = high < low ? 0 : low ? high - low : (uint32_t)SPAN_NEVER;
+        span = own > span ? own : span;
+    }
+    atomicMax(&most, span);
+    __syncthreads();
+    return most;
+}
+
+__device__ static const uint8_t *key_at(const struct lf_index_score_args &a, uint32_t row,
+                                        uint32_t entry) {
+    return lf_paged_row(&a.keys[a.row[row].lane], entry, lf_qf4e_row_bytes(a.dim));
+}
+
+// Zeros of exponent 127 past the items and their elements.
+__device__ static void fetch_codes(const struct lf_index_score_args &a, uint32_t row,
+                                   const struct lf_items &items, uint32_t item,
+                                   struct codes *codes) {
+    uint32_t group = threadIdx.x % 4;
+    const uint8_t *key = NULL;
+    if (item < items.n && group * GROUP < a.dim)
+        key = key_at(a, row, lf_item_entry(&items, item));
+#pragma unroll
+    for (uint32_t i = 0; i < WORDS; i++)
+        codes->word[i] = key ? lf_load_word(key + group * (GROUP / 2) + 4 * i) : 0;
+    codes->exponent = key ? key[a.dim / 2 + group] : 127;
+}
+
+// A lane's two entries of each tile.
+__device__ static void fetch_pass(const struct lf_index_score_args &a, uint32_t row,
+                                  const struct lf_items &items, uint32_t first,
+                                  struct codes codes[4]) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++)
+        fetch_codes(a, row, items, first + i * 8 + threadIdx.x % LF_WARP / 4, &codes[i]);
+}
+
+// The greatest exponent of an entry's groups that are not all zeros; false: sums may round.
+__device__ static bool find_top(const struct codes &codes, uint32_t span, uint32_t *top) {
+    uint32_t any = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < WORDS; i++)
+        any |= codes.word[i];
+    bool is_zero = !(any & 0x77777777u) && codes.exponent != SPAN_NEVER;
+    uint32_t low = is_zero ? (uint32_t)SPAN_NEVER : codes.exponent;
+    uint32_t high = is_zero ? 0 : codes.exponent;
+    for (int other = 2; other; other /= 2) {
+        uint32_t theirs = __shfl_xor_sync(LF_ALL_LANES, low, other);
+        low = theirs < low ? theirs : low;
+        theirs = __shfl_xor_sync(LF_ALL_LANES, high, other);
+        high = theirs > high ? theirs : high;
+    }
+    *top = high >= low ? high : 127;
+    return high < low ||
+           (low >= EXPONENT_MIN && high <= EXPONENT_MAX && high - low + span <= SPAN_MAX);
+}
+
+// Pairs of bf16 numbers, 2^(127 - top) times what the codes say.
+__device__ static void widen(const struct codes &codes, uint32_t top, uint32_t pair[PAIRS]) {
+    uint32_t biased = 253 + codes.exponent - top; // of 2^126 and the scale
+    uint32_t factor = (biased <= 253 ? biased << 7 : 0) * 0x10001u;
+#pragma unroll
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        uint32_t word = codes.word[i / 4], at = i % 4 * 4;
+        uint32_t size = (at < 6 ? word << (6 - at) : word >> (at - 6)) & 0x01C001C0u;
+        pair[i] = lf_mul_bf16x2(size | (word << (12 - at) & 0x80008000u), factor);
+    }
+}
+
+__device__ static float relu(float z) {
+    return z < 0.0f ? 0.0f : z;
+}
+
+// Dot products of a tile's entries with the heads; exact sums in any order.
+__device__ static void multiply(const struct codes codes[2], const uint32_t top[2],
+                                const struct query &query, uint32_t heads, float (*z)[Z_STRIDE]) {
+    uint32_t lane = threadIdx.x % LF_WARP, key[2][PAIRS];
+    widen(codes[0], top[0], key[0]);
+    widen(codes[1], top[1], key[1]);
+#pragma unroll
+    for (uint32_t tile = 0; tile < HEAD_TILES; tile++) {
+        if (tile * HEAD_TILE >= heads)
+            break;
+        float sum[4] = {};
+#pragma unroll
+        for (uint32_t i = 0; i < PAIRS; i += 2) {
+            const uint32_t a[4] = {key[0][i], key[1][i], key[0][i + 1], key[1][i + 1]};
+            lf_mma_bf16(sum, a, &query.pair[tile][i]);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            z[lane / 4 + i / 2 * 8][tile * HEAD_TILE + lane % 4 * 2 + i % 2] =
+                relu(sum[i] * lf_f32_from_bits(top[i / 2] << 23));
+    }
+}
+
+// Entries whose sums may round: a lane an entry, in the contract's order.
+__device__ static void multiply_slowly(const struct lf_index_score_args &a, uint32_t row,
+                                       uint32_t head, uint32_t heads, uint32_t entry,
+                                       float (*z)[Z_STRIDE]) {
+    const uint8_t *key = key_at(a, row, entry);
+    for (uint32_t h = 0; h < heads; h++) {
+        const uint16_t *q = a.q + ((size_t)row * a.heads + head + h) * a.dim;
+        float partial[16] = {};
+        for (uint32_t d = 0; d < a.dim; d += 16)
+#pragma unroll
+            for (uint32_t i = 0; i < 16; i++)
+                partial[i] = fmaf(lf_bf16_to_f32(q[d + i]), lf_qf4e_at(key, a.dim, d + i),
+                                  partial[i]);
+        z[threadIdx.x % LF_WARP][h] = relu(lf_own_tree16(partial));
+    }
+}
+
+// The dot products of a warp's pass with up to HEADS heads.
+__device__ static void fill_stage(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
+                                  const struct lf_items &items, uint32_t first, uint32_t span,
+                                  const struct codes codes[4], const struct query &query,
+                                  struct stage *stage) {
+    uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS, top[4];
+    uint32_t lane = threadIdx.x % LF_WARP, item = first + lane;
+    bool exact = true;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++)
+        exact &= find_top(codes[i], span, &top[i]);
+    exact = __ballot_sync(LF_ALL_LANES, !exact) == 0;
+    if (lane < heads)
+        stage->weight[lane] =
+            lf_bf16_to_f32(a.head_weight[(size_t)row * a.heads + head + lane]) * a.weight_scale;
+    if (exact) {
+        multiply(codes, top, query, heads, stage->z);
+        multiply(codes + 2, top + 2, query, heads, stage->z + TILE);
+    } else if (item < items.n) {
+        multiply_slowly(a, row, head, heads, lf_item_entry(&items, item), stage->z);
+    }
+    __syncwarp();
+}
+
+__device__ static float add_heads(const struct stage *stage, uint32_t heads, float total) {
+    const float *z = stage->z[threadIdx.x % LF_WARP];
+#pragma unroll 8
+    for (uint32_t h = 0; h < heads; h++)
+        total = fmaf(stage->weight[h], z[h], total);
+    __syncwarp();
+    return total;
+}
+
+__global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_index_score_args a) {
+    __shared__ struct stage stages[WARPS];
+    uint32_t row = blockIdx.x, warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
+    uint32_t first = (blockIdx.y * WARPS + warp) * PASS, step = gridDim.y * WARPS * PASS;
     struct lf_items items = lf_items_of(&a.candidates, row, a.visible[row]);
-    for (uint32_t first = blockIdx.y * KEYS; first < items.n; first += gridDim.y * KEYS) {
-        uint32_t n = items.n - first < KEYS ? items.n - first : KEYS;
+    if (blockIdx.y * WARPS * PASS >= items.n)
+        return;
+    uint32_t span = query_span(a, row);
+    struct query query;
+    load_query(a, row, 0, &query);
+    struct codes codes[4];
+    fetch_pass(a, row, items, first, codes);
+    for (; first < items.n; first += step) {
+        struct codes now[4] = {codes[0], codes[1], codes[2], codes[3]};
+        fetch_pass(a, row, items, first + step, codes);
         float total = 0;
-        load_keys(a, row, items, first, n, &stage);
         for (uint32_t head = 0; head < a.heads; head += HEADS) {
-            uint32_t heads = a.heads - head < HEADS ? a.heads - head : HEADS;
-            load_heads(a, row, head, heads, &stage);
-            __syncthreads();
-            multiply(a, &stage);
-            __syncthreads();
-            for (uint32_t h = 0; threadIdx.x < n && h < heads; h++)
-                total = fmaf(stage.weight[h], stage.product[h][threadIdx.x], total);
-            __syncthreads();
+            if (a.heads > HEADS)
+                load_query(a, row, head, &query);
+            fill_stage(a, row, head, items, first, span, now, query, &stages[warp]);
+            uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
+            total = add_heads(&stages[warp], heads, total);
         }
-        if (threadIdx.x < n)
-            a.score[row * a.score_stride + first + threadIdx.x] = lf_f32_settle(total);
+        if (first + lane < items.n)
+            a.score[row * a.score_stride + first + lane] = lf_f32_settle(total);
     }
 }
 
 // How many entries are visible is device memory: blocks share out what the stride has room for.
 void lf_index_score_cuda(struct lf_device *device, const struct lf_index_score_args *args) {
-    LF_ASSERT(args->dim % 32 == 0 && args->dim <= DIM_MAX);
-    uint32_t blocks = lf_blocks(args->score_stride, KEYS);
-    dim3 grid(args->rows, blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX);
-    lf_cuda_launch(device, "index_score", index_score_entries, grid, THREADS, *args);
+    LF_ASSERT(args->dim % GROUP == 0 && args->dim <= DIM_MAX);
+    uint32_t blocks = lf_blocks(args->score_stride, WARPS * PASS), rows = args->rows;
+    uint32_t most = rows ? lf_blocks(2 * lf_cuda_info(device->cuda)->processors, rows) : 1;
+    dim3 grid(rows, blocks < most ? blocks : most);
+    lf_cuda_launch(device, "index_score", index_score_items, grid, THREADS, *args);
 }

@@ -2,8 +2,9 @@
 
 #include "kernel/block.cuh"
 
-// OWN: neighbouring items of a thread, read together.
+// OWN: items of a thread that are read together.
 enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN };
+typedef struct lf_histogram<uint32_t> histogram;
 
 // Items in ascending order with one key each.
 struct source {
@@ -26,114 +27,279 @@ __device__ static uint32_t key_of(const struct source &s, uint32_t item) {
     return best;
 }
 
-// The k-th greatest key, digit by digit from the top; *ties: how many items with it are chosen.
-__device__ static uint32_t find_threshold(const struct source &s, uint32_t k, uint32_t *ties) {
-    __shared__ struct lf_histogram h;
-    uint32_t known = 0, prefix = 0;
+// What digits from the top say: those bits of the k-th greatest key, and how many are greater.
+struct found {
+    uint32_t prefix, greater;
+};
+
+// Counts, by a digit, keys of items from .. to-1 whose higher digits are those found.
+__device__ static void count_digit(const struct source &s, uint32_t from, uint32_t to, int digit,
+                                   struct found found, histogram *h) {
+    uint32_t shift = lf_digit_shift(digit), mask = lf_digit_mask(digit);
+    uint32_t known = digit ? lf_digits_known(digit - 1) : 0;
+    lf_histogram_clear(h);
+    for (uint32_t first = from + threadIdx.x; first < to; first += TURN) {
+        uint32_t key[OWN];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            key[i] = first + i * THREADS < to ? key_of(s, first + i * THREADS) : 0;
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            if (first + i * THREADS < to && (key[i] & known) == found.prefix)
+                atomicAdd(&h->bin[key[i] >> shift & mask], 1u);
+    }
+}
+
+// One more digit, from counts over all items.
+__device__ static struct found find_digit(histogram *h, int digit, struct found found, uint32_t k) {
     __syncthreads();
     if (threadIdx.x == 0)
-        h.before = 0;
-    for (int digit = 0; digit < LF_DIGITS; digit++) {
-        uint32_t shift = lf_digit_shift(digit), mask = lf_digit_mask(digit);
-        lf_histogram_clear(&h);
-        for (uint32_t first = threadIdx.x; first < s.n; first += TURN) {
-            uint32_t key[OWN];
+        h->before = found.greater;
+    lf_histogram_sum(h);
+    lf_histogram_find(h, k);
+    return {found.prefix | h->place << lf_digit_shift(digit), h->before};
+}
+
+// Keys above the threshold in the lower half, tied ones in the upper: a turn has at most TURN.
+__device__ static uint32_t compare_key(uint32_t key, uint32_t threshold) {
+    return key > threshold ? 1 : key == threshold ? 0x10000 : 0;
+}
+
+// A thread's neighbouring items from `item` on; returns their comparisons.
+__device__ static uint32_t load_items(const struct source &s, uint32_t item, uint32_t to,
+                                      uint32_t threshold, uint32_t key[OWN]) {
+    uint32_t counts = 0;
 #pragma unroll
-            for (uint32_t i = 0; i < OWN; i++)
-                key[i] = first + i * THREADS < s.n ? key_of(s, first + i * THREADS) : 0;
+    for (uint32_t i = 0; i < OWN; i++)
+        key[i] = item + i < to ? key_of(s, item + i) : 0;
 #pragma unroll
-            for (uint32_t i = 0; i < OWN; i++)
-                if (first + i * THREADS < s.n && (key[i] & known) == prefix)
-                    atomicAdd(&h.bin[key[i] >> shift & mask], 1ull);
-        }
-        lf_histogram_sum(&h);
-        lf_histogram_find(&h, k);
-        prefix |= h.place << shift;
-        known |= mask << shift;
+    for (uint32_t i = 0; i < OWN; i++)
+        if (item + i < to)
+            counts += compare_key(key[i], threshold);
+    return counts;
+}
+
+// Keys before an item: greater ones, and tied ones.
+struct rank {
+    uint32_t greater, same;
+};
+
+__device__ static struct rank count_ranks(const struct source &s, uint32_t from, uint32_t to,
+                                          uint32_t threshold) {
+    struct rank rank = {0, 0};
+    for (uint32_t first = from; first < to; first += TURN) {
+        uint32_t key[OWN], total;
+        lf_block_sum_before(load_items(s, first + threadIdx.x * OWN, to, threshold, key), &total);
+        rank.greater += total & 0xFFFF;
+        rank.same += total >> 16;
     }
-    *ties = k - (uint32_t)h.before;
-    return prefix;
+    return rank;
 }
 
 // Chosen among items before some place: all of greater keys, and the first `ties` tied ones.
-__device__ static uint32_t chosen_before(uint32_t greater, uint32_t same, uint32_t ties) {
-    return greater + (same < ties ? same : ties);
+__device__ static uint32_t chosen_before(struct rank rank, uint32_t ties) {
+    return rank.greater + (rank.same < ties ? rank.same : ties);
 }
 
-// The k items of greatest key, ties to the lower item, ascending; k <= n. Returns k.
-__device__ static uint32_t select_best(const struct source &s, uint32_t k, uint32_t *out) {
-    uint32_t ties, greater = 0, same = 0, total;
-    if (k == 0)
-        return 0;
-    uint32_t threshold = find_threshold(s, k, &ties);
-    for (uint32_t first = 0; first < s.n && chosen_before(greater, same, ties) < k; first += TURN) {
-        uint32_t key[OWN], item = first + threadIdx.x * OWN, counts = 0;
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++)
-            key[i] = item + i < s.n ? key_of(s, item + i) : 0;
-        // Both counts in one number: neither passes 16 bits in a turn.
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++)
-            if (item + i < s.n)
-                counts += key[i] > threshold ? 1 : key[i] == threshold ? 0x10000 : 0;
+// Lists the chosen ones of items from .. to-1, before which are those of `rank`.
+__device__ static void list_chosen(const struct source &s, uint32_t from, uint32_t to,
+                                   struct found found, uint32_t k, struct rank rank,
+                                   uint32_t *out) {
+    uint32_t threshold = found.prefix, ties = k - found.greater, total;
+    for (uint32_t first = from; first < to && chosen_before(rank, ties) < k; first += TURN) {
+        uint32_t key[OWN], item = first + threadIdx.x * OWN;
+        uint32_t counts = load_items(s, item, to, threshold, key);
         uint32_t before = lf_block_sum_before(counts, &total);
-        uint32_t above = greater + (before & 0xFFFF), tied = same + (before >> 16);
+        struct rank own = {rank.greater + (before & 0xFFFF), rank.same + (before >> 16)};
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++) {
-            if (item + i >= s.n || key[i] < threshold)
+            if (item + i >= to || key[i] < threshold)
                 continue;
-            if (key[i] > threshold || tied < ties)
-                out[chosen_before(above, tied, ties)] = lf_item_entry(&s.items, item + i);
-            above += key[i] > threshold;
-            tied += key[i] == threshold;
+            if (key[i] > threshold || own.same < ties)
+                out[chosen_before(own, ties)] = lf_item_entry(&s.items, item + i);
+            own.greater += key[i] > threshold;
+            own.same += key[i] == threshold;
         }
-        greater += total & 0xFFFF;
-        same += total >> 16;
+        rank.greater += total & 0xFFFF;
+        rank.same += total >> 16;
     }
-    return k;
 }
 
-__device__ static uint32_t list_all(uint32_t n, uint32_t *out) {
-    for (uint32_t i = threadIdx.x; i < n; i += THREADS)
-        out[i] = i;
-    return n;
-}
+// What a row chooses: its entries, and before them the blocks it publishes.
+struct choice {
+    struct source from;
+    uint32_t k;       // chosen
+    uint32_t *out;    // ascending
+    bool takes_all;   // out is 0, 1 ... and no score is read
+};
 
-// Every block while they fit: then no score is read.
-__device__ static void publish(const struct lf_index_select_args &a, uint32_t row) {
-    uint32_t visible = a.visible[row], size = a.block_size, limit = a.topk_blocks;
-    uint32_t *blocks = a.blocks + (size_t)row * limit;
+__device__ static struct choice choose_blocks(const struct lf_index_select_args &a, uint32_t row) {
+    uint32_t visible = a.visible[row], size = a.block_size;
     struct source s = {a.score + row * a.score_stride, visible / size + (visible % size != 0),
                        size};
-    uint32_t n = s.n <= limit ? list_all(s.n, blocks) : select_best(s, limit, blocks);
-    if (threadIdx.x == 0)
-        a.n_blocks[row] = n;
+    bool fits = s.n <= a.topk_blocks;
+    return {s, fits ? s.n : a.topk_blocks, a.blocks + (size_t)row * a.topk_blocks, fits};
 }
 
-__device__ static void choose(const struct lf_index_select_args &a, uint32_t row) {
-    uint32_t visible = a.visible[row], *out = a.selected + (size_t)row * a.topk, n;
+__device__ static struct choice choose_entries(const struct lf_index_select_args &a, uint32_t row) {
+    uint32_t visible = a.visible[row], *out = a.selected + (size_t)row * a.topk;
     struct source s = {a.score + row * a.score_stride, visible};
-    if (visible <= a.topk) {
-        n = list_all(visible, out);
-    } else {
-        if (a.mode == LF_CANDIDATES_RESTRICT) {
-            struct lf_candidates candidates = {a.blocks, a.n_blocks, a.block_size, a.topk_blocks};
-            s.items = lf_items_of(&candidates, row, visible);
-            s.n = s.items.n;
-        }
-        n = select_best(s, s.n < a.topk ? s.n : a.topk, out);
+    if (visible <= a.topk)
+        return {s, visible, out, true};
+    if (a.mode == LF_CANDIDATES_RESTRICT) {
+        struct lf_candidates candidates = {a.blocks, a.n_blocks, a.block_size, a.topk_blocks};
+        s.items = lf_items_of(&candidates, row, visible);
+        s.n = s.items.n;
     }
-    if (threadIdx.x == 0)
-        a.n_selected[row] = n;
+    return {s, s.n < a.topk ? s.n : a.topk, out, false};
 }
 
+// Choice 0 is of entries, 1 of blocks.
+__device__ static struct choice choice_of(const struct lf_index_select_args &a, uint32_t row,
+                                          uint32_t choice) {
+    return choice ? choose_blocks(a, row) : choose_entries(a, row);
+}
+
+__device__ static void store_count(const struct lf_index_select_args &a, uint32_t row,
+                                   uint32_t choice, uint32_t n) {
+    if (threadIdx.x == 0)
+        (choice ? a.n_blocks : a.n_selected)[row] = n;
+}
+
+__device__ static void list_all(const struct choice &c) {
+    for (uint32_t i = threadIdx.x; i < c.k; i += THREADS)
+        c.out[i] = i;
+}
+
+// A block a row and choice.
 __global__ static void __launch_bounds__(THREADS)
 index_select_rows(struct lf_index_select_args a) {
-    if (a.mode == LF_CANDIDATES_PUBLISH)
-        publish(a, blockIdx.x);
-    choose(a, blockIdx.x);
+    __shared__ histogram h;
+    uint32_t row = blockIdx.x, choice = blockIdx.y;
+    struct choice c = choice_of(a, row, choice);
+    struct found found = {0, 0};
+    store_count(a, row, choice, c.k);
+    if (c.takes_all) {
+        list_all(c);
+    } else if (c.k) {
+        for (int digit = 0; digit < LF_DIGITS; digit++) {
+            count_digit(c.from, 0, c.from.n, digit, found, &h);
+            found = find_digit(&h, digit, found, c.k);
+        }
+        list_chosen(c.from, 0, c.from.n, found, c.k, {0, 0}, c.out);
+    }
+}
+
+// Few rows of many items: blocks share a choice out in parts, a launch a step.
+enum { PARTS_MAX = 128, CHOICES = 2, ROWS_MAX = 64, ITEMS_MIN = 4 * TURN };
+
+// What the launches hand on of a row's choice.
+struct progress {
+    uint32_t bin[LF_DIGITS][LF_BINS];
+    struct found found[LF_DIGITS];
+    struct rank part[PARTS_MAX];
+};
+
+struct work {
+    struct lf_index_select_args a;
+    struct progress *progress; // [rows][CHOICES]
+    uint32_t items;            // of a part
+    int digit;                 // of a launch that counts
+};
+
+// A block's place in the work; where it has none, from >= to.
+struct share {
+    struct choice choice;
+    struct progress *progress;
+    uint32_t from, to;
+};
+
+__device__ static struct share share_of(const struct work &w) {
+    uint32_t row = blockIdx.y, choice = blockIdx.z, from = blockIdx.x * w.items;
+    struct choice c = choice_of(w.a, row, choice);
+    uint32_t n = c.takes_all || !c.k ? 0 : c.from.n;
+    return {c, &w.progress[row * CHOICES + choice], from, n < from + w.items ? n : from + w.items};
+}
+
+// What digits up to one say: those before it are known, its counts are complete.
+__device__ static struct found resume(struct progress *p, int digit, uint32_t k, histogram *h) {
+    struct found before = {0, 0};
+    if (digit > 0)
+        before = p->found[digit - 1];
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        h->bin[i] = p->bin[digit][i];
+    struct found found = find_digit(h, digit, before, k);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        p->found[digit] = found;
+    return found;
+}
+
+__global__ static void __launch_bounds__(THREADS) index_select_count(struct work w) {
+    __shared__ histogram h;
+    struct share s = share_of(w);
+    if (s.from >= s.to)
+        return;
+    struct found found = {0, 0};
+    if (w.digit > 0)
+        found = resume(s.progress, w.digit - 1, s.choice.k, &h);
+    count_digit(s.choice.from, s.from, s.to, w.digit, found, &h);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        if (h.bin[i])
+            atomicAdd(&s.progress->bin[w.digit][i], h.bin[i]);
+}
+
+__global__ static void __launch_bounds__(THREADS) index_select_rank(struct work w) {
+    __shared__ histogram h;
+    struct share s = share_of(w);
+    if (s.from >= s.to)
+        return;
+    struct found found = resume(s.progress, LF_DIGITS - 1, s.choice.k, &h);
+    struct rank rank = count_ranks(s.choice.from, s.from, s.to, found.prefix);
+    if (threadIdx.x == 0)
+        s.progress->part[blockIdx.x] = rank;
+}
+
+__global__ static void __launch_bounds__(THREADS) index_select_list(struct work w) {
+    struct share s = share_of(w);
+    if (blockIdx.x == 0) {
+        store_count(w.a, blockIdx.y, blockIdx.z, s.choice.k);
+        if (s.choice.takes_all)
+            list_all(s.choice);
+    }
+    if (s.from >= s.to)
+        return;
+    uint32_t lane = threadIdx.x % LF_WARP, greater = 0, same = 0;
+    for (uint32_t part = lane; part < blockIdx.x; part += LF_WARP) {
+        greater += s.progress->part[part].greater;
+        same += s.progress->part[part].same;
+    }
+    list_chosen(s.choice.from, s.from, s.to, s.progress->found[LF_DIGITS - 1], s.choice.k,
+                {lf_warp_sum(greater), lf_warp_sum(same)}, s.choice.out);
+}
+
+static void select_in_parts(struct lf_device *device, const struct lf_index_select_args *args,
+                            uint32_t choices) {
+    struct work w = {*args, (struct progress *)lf_cuda_scratch(device->cuda), 0, 0};
+    size_t bytes = sizeof *w.progress * args->rows * CHOICES;
+    w.items = TURN * lf_blocks(args->score_stride, PARTS_MAX * TURN);
+    dim3 grid(lf_blocks(args->score_stride, w.items), args->rows, choices);
+    LF_ASSERT(bytes <= LF_CUDA_SCRATCH_BYTES);
+    lf_cuda_fill(device->cuda, w.progress, 0, bytes);
+    for (w.digit = 0; w.digit < LF_DIGITS; w.digit++)
+        lf_cuda_launch(device, "index_select", index_select_count, grid, THREADS, w);
+    lf_cuda_launch(device, "index_select", index_select_rank, grid, THREADS, w);
+    lf_cuda_launch(device, "index_select", index_select_list, grid, THREADS, w);
 }
 
 void lf_index_select_cuda(struct lf_device *device, const struct lf_index_select_args *args) {
-    lf_cuda_launch(device, "index_select", index_select_rows, dim3(args->rows), THREADS, *args);
+    uint32_t choices = args->mode == LF_CANDIDATES_PUBLISH ? 2 : 1;
+    size_t items = args->score_stride, inside = (size_t)args->topk_blocks * args->block_size;
+    if (args->mode == LF_CANDIDATES_RESTRICT && inside < items)
+        items = inside;
+    if (args->rows <= ROWS_MAX && items >= ITEMS_MIN)
+        select_in_parts(device, args, choices);
+    else
+        lf_cuda_launch(device, "index_select", index_select_rows, dim3(args->rows, choices),
+                       THREADS, *args);
 }

@@ -3,58 +3,120 @@
 #include "kernel/block.cuh"
 #include "kernel/math.h"
 
-// OWN: logits of a thread that are read together.
-enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN, STAGE = 2048 };
+// Blocks share a row out in parts of PART logits; OWN: of a thread.
+enum { THREADS = 1024, OWN = 4, PART = THREADS * OWN, PARTS_MAX = 256 };
+typedef unsigned long long u64;
 
-// The candidate of the greatest logit; 0 where the row has no distribution.
-__device__ static unsigned long long find_greatest(const float *logits, uint32_t vocab) {
-    unsigned long long best = 0;
+// What the launches of a row hand on; first and bad are zeros at first.
+struct progress {
+    u64 first; // candidate of the greatest logit
+    uint32_t bad;
+    u64 best[PARTS_MAX][LF_LOGPROBS_MAX]; // of each part, the best candidates, then zeros
+};
+
+struct work {
+    struct lf_logprobs_args a;
+    struct progress *progress; // [rows]
+    double *term;              // [rows][vocab]: exp(logit - greatest)
+};
+
+// The candidate of the i-th of a thread's logits of the block's part; 0: none.
+__device__ static u64 own_candidate(const struct lf_logprobs_args &a, const float *logits,
+                                    uint32_t i) {
+    uint32_t id = blockIdx.x * PART + i * THREADS + threadIdx.x;
+    return id < a.vocab && logits[id] > -INFINITY ? lf_candidate(lf_order_key(logits[id]), id) : 0;
+}
+
+__global__ static void __launch_bounds__(THREADS) logprobs_first(struct work w) {
+    const float *logits = w.a.logits + blockIdx.y * w.a.logits_stride;
+    u64 best = 0;
     int bad = 0;
-#pragma unroll 4
-    for (uint32_t id = threadIdx.x; id < vocab; id += THREADS) {
-        bad |= !(logits[id] < INFINITY);
-        unsigned long long candidate = lf_candidate(lf_order_key(logits[id]), id);
-        best = logits[id] > -INFINITY && candidate > best ? candidate : best;
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t id = blockIdx.x * PART + i * THREADS + threadIdx.x;
+        bad |= id < w.a.vocab && !(logits[id] < INFINITY);
+        u64 candidate = own_candidate(w.a, logits, i);
+        best = candidate > best ? candidate : best;
     }
     best = lf_block_max(best);
-    return __syncthreads_or(bad) ? 0 : best;
+    bad = __syncthreads_or(bad);
+    if (threadIdx.x == 0) {
+        atomicMax(&w.progress[blockIdx.y].first, best);
+        if (bad)
+            atomicMax(&w.progress[blockIdx.y].bad, 1u);
+    }
 }
 
-// The best candidate after `last` in the order of engine.md S-4, or 0.
-__device__ static unsigned long long find_next(const float *logits, uint32_t vocab,
-                                               unsigned long long last) {
-    unsigned long long best = 0;
-    for (uint32_t id = threadIdx.x; id < vocab; id += TURN) {
-        float logit[OWN];
+// The best `top` of all threads' candidates, best first, then zeros; a thread has `OWN`.
+__device__ static void list_best(u64 own[OWN], uint32_t top, u64 *out) {
+    u64 best = 1;
+    for (uint32_t k = 0; k < top; k++) {
+        u64 most = 0;
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++)
-            logit[i] = id + i * THREADS < vocab ? logits[id + i * THREADS] : -INFINITY;
+            most = own[i] > most ? own[i] : most;
+        if (best)
+            best = lf_block_max(most);
+        if (threadIdx.x == 0)
+            out[k] = best;
 #pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            unsigned long long candidate = lf_candidate(lf_order_key(logit[i]), id + i * THREADS);
-            if (logit[i] > -INFINITY && candidate < last && candidate > best)
-                best = candidate;
-        }
+        for (uint32_t i = 0; i < OWN; i++)
+            own[i] = own[i] == best ? 0 : own[i];
     }
-    return lf_block_max(best);
 }
 
-// The sum of exp(logit - most): all threads make the terms, 16 of them add in the contract's order.
-__device__ static double sum_exp(const float *logits, uint32_t vocab, double most) {
-    __shared__ double term[STAGE], sum;
-    double partial = 0;
-    for (uint32_t first = 0; first < vocab; first += STAGE) {
-        uint32_t n = vocab - first < STAGE ? vocab - first : STAGE;
-        for (uint32_t i = threadIdx.x; i < n; i += THREADS)
-            term[i] = lf_exp64((double)logits[first + i] - most);
-        __syncthreads();
-        if (threadIdx.x < LF_WARP)
-#pragma unroll 8
-            for (uint32_t i = threadIdx.x % 16; i < n; i += 16)
-                partial += term[i];
-        __syncthreads();
+// A part's terms of the sum and its best candidates.
+__global__ static void __launch_bounds__(THREADS) logprobs_terms(struct work w) {
+    const float *logits = w.a.logits + blockIdx.y * w.a.logits_stride;
+    struct progress *p = &w.progress[blockIdx.y];
+    if (p->bad || !p->first)
+        return;
+    double most = (double)logits[lf_candidate_id(p->first)];
+    u64 own[OWN];
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t id = blockIdx.x * PART + i * THREADS + threadIdx.x;
+        if (id < w.a.vocab)
+            w.term[(size_t)blockIdx.y * w.a.vocab + id] = lf_exp64((double)logits[id] - most);
+        own[i] = own_candidate(w.a, logits, i);
     }
-    if (threadIdx.x < LF_WARP)
+    list_best(own, w.a.top, p->best[blockIdx.x]);
+}
+
+// One warp adds, a lane a partial; the other warps bring terms, one stretch ahead of it.
+enum { BRINGERS = THREADS - LF_WARP, SHARE = 2, STRETCH = BRINGERS * SHARE };
+static_assert(STRETCH % 16 == 0, "partials begin anew with each stretch");
+
+__device__ static void fetch_terms(const double *term, uint32_t first, uint32_t vocab,
+                                   double own[SHARE]) {
+#pragma unroll
+    for (uint32_t i = 0; i < SHARE; i++) {
+        uint32_t id = first + i * BRINGERS + threadIdx.x - LF_WARP;
+        own[i] = id < vocab ? term[id] : 0.0;
+    }
+}
+
+// A zero past the vocabulary adds nothing.
+__device__ static double sum_terms(const double *term, uint32_t vocab) {
+    __shared__ double stage[2][STRETCH], sum;
+    bool adds = threadIdx.x < LF_WARP;
+    double partial = 0, own[SHARE];
+    if (!adds)
+        fetch_terms(term, 0, vocab, own);
+    for (uint32_t first = 0, turn = 0; first < vocab; first += STRETCH, turn ^= 1) {
+        if (!adds) {
+#pragma unroll
+            for (uint32_t i = 0; i < SHARE; i++)
+                stage[turn][i * BRINGERS + threadIdx.x - LF_WARP] = own[i];
+            fetch_terms(term, first + STRETCH, vocab, own);
+        }
+        __syncthreads();
+        if (adds)
+#pragma unroll 31
+            for (uint32_t i = threadIdx.x % 16; i < STRETCH; i += 16)
+                partial += stage[turn][i];
+    }
+    if (adds)
         for (int other = 8; other; other /= 2)
             partial = partial + __shfl_xor_sync(LF_ALL_LANES, partial, other);
     if (threadIdx.x == 0)
@@ -63,9 +125,7 @@ __device__ static double sum_exp(const float *logits, uint32_t vocab, double mos
     return sum;
 }
 
-__global__ static void __launch_bounds__(THREADS) logprobs_rows(struct lf_logprobs_args a) {
-    const float *logits = a.logits + blockIdx.x * a.logits_stride;
-    struct lf_logprob_row *row = &a.row[blockIdx.x];
+__device__ static void clear_row(struct lf_logprob_row *row) {
     for (uint32_t i = threadIdx.x; i < LF_LOGPROBS_MAX; i += THREADS) {
         row->id[i] = 0;
         row->value[i] = 0;
@@ -74,26 +134,71 @@ __global__ static void __launch_bounds__(THREADS) logprobs_rows(struct lf_logpro
         row->drawn = lf_f32_from_bits(0x7FC00000u);
         row->n = 0;
     }
-    unsigned long long best = find_greatest(logits, a.vocab);
-    if (!best)
-        return;
-    double most = (double)logits[lf_candidate_id(best)];
-    double log_sum = lf_log64(sum_exp(logits, a.vocab, most));
-    for (uint32_t k = 0; k < a.top && best; k++) {
-        uint32_t id = lf_candidate_id(best);
-        if (threadIdx.x == 0) {
-            row->id[k] = id;
-            row->value[k] = (float)(((double)logits[id] - most) - log_sum);
-            row->n = k + 1;
+}
+
+// The best candidates of all parts, which lie side by side.
+__device__ static void join_best(const struct work &w, const struct progress *p, u64 *best) {
+    uint32_t parts = lf_blocks(w.a.vocab, PART), n = parts * w.a.top;
+    for (uint32_t first = 0; first < n; first += PART - LF_LOGPROBS_MAX) {
+        u64 own[OWN];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            uint32_t at = i * THREADS + threadIdx.x, from = first + at - LF_LOGPROBS_MAX;
+            own[i] = 0;
+            if (at < LF_LOGPROBS_MAX)
+                own[i] = first && at < w.a.top ? best[at] : 0;
+            else if (from < n)
+                own[i] = p->best[from / w.a.top][from % w.a.top];
         }
-        best = find_next(logits, a.vocab, best);
+        __syncthreads();
+        list_best(own, w.a.top, best);
+        __syncthreads();
     }
-    uint32_t drawn = a.drawn[blockIdx.x];
-    if (threadIdx.x == 0 && drawn < a.vocab)
+}
+
+__global__ static void __launch_bounds__(THREADS) logprobs_rows(struct work w) {
+    __shared__ u64 best[LF_LOGPROBS_MAX];
+    const float *logits = w.a.logits + blockIdx.x * w.a.logits_stride;
+    struct lf_logprob_row *row = &w.a.row[blockIdx.x];
+    const struct progress *p = &w.progress[blockIdx.x];
+    uint32_t t = threadIdx.x, drawn = w.a.drawn[blockIdx.x];
+    clear_row(row);
+    if (p->bad || !p->first)
+        return;
+    join_best(w, p, best);
+    double most = (double)logits[lf_candidate_id(p->first)];
+    double log_sum = lf_log64(sum_terms(w.term + (size_t)blockIdx.x * w.a.vocab, w.a.vocab));
+    bool is_there = t < w.a.top && best[t];
+    if (is_there) {
+        uint32_t id = lf_candidate_id(best[t]);
+        row->id[t] = id;
+        row->value[t] = (float)(((double)logits[id] - most) - log_sum);
+    }
+    if (t < LF_WARP) {
+        uint32_t n = (uint32_t)__popc(__ballot_sync(LF_ALL_LANES, is_there));
+        if (t == 0)
+            row->n = n;
+    }
+    if (t == 0 && drawn < w.a.vocab)
         row->drawn = (float)(((double)logits[drawn] - most) - log_sum);
 }
 
 void lf_logprobs_cuda(struct lf_device *device, const struct lf_logprobs_args *args) {
-    LF_ASSERT(args->top <= LF_LOGPROBS_MAX);
-    lf_cuda_launch(device, "logprobs", logprobs_rows, dim3(args->rows), THREADS, *args);
+    static_assert((int)LF_LOGPROBS_MAX <= (int)LF_WARP, "a lane an alternative");
+    LF_ASSERT(args->top <= LF_LOGPROBS_MAX && args->vocab <= PARTS_MAX * PART);
+    size_t row_bytes = sizeof(struct progress) + sizeof(double) * args->vocab;
+    uint32_t most = (uint32_t)(LF_CUDA_SCRATCH_BYTES / row_bytes);
+    for (uint32_t first = 0; first < args->rows; first += most) {
+        uint32_t n = args->rows - first < most ? args->rows - first : most;
+        struct work w = {*args, (struct progress *)lf_cuda_scratch(device->cuda), NULL};
+        w.term = (double *)(w.progress + n);
+        w.a.logits += first * args->logits_stride;
+        w.a.drawn += first;
+        w.a.row += first;
+        dim3 grid(lf_blocks(args->vocab, PART), n);
+        lf_cuda_fill(device->cuda, w.progress, 0, sizeof *w.progress * n);
+        lf_cuda_launch(device, "logprobs", logprobs_first, grid, THREADS, w);
+        lf_cuda_launch(device, "logprobs", logprobs_terms, grid, THREADS, w);
+        lf_cuda_launch(device, "logprobs", logprobs_rows, dim3(n), THREADS, w);
+    }
 }

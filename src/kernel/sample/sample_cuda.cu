@@ -4,9 +4,10 @@
 #include "kernel/math.h"
 #include "kernel/sample/noise.h"
 
-// OWN: logits of a thread that are read together.
-enum { THREADS = 1024, OWN = 4, TURN = THREADS * OWN };
-enum { ROWS = 60 }; // of a launch: their rules are its parameter
+// Blocks share a row out in parts of PART logits; OWN: of a thread, read together.
+enum { THREADS = 1024, OWN = 4, PART = THREADS * OWN, PARTS_MAX = 1024 };
+typedef unsigned long long u64;
+typedef struct lf_histogram<u64> histogram;
 
 // A row's rule, with its mask in device memory.
 struct rule {
@@ -15,8 +16,42 @@ struct rule {
     const uint32_t *mask;
 };
 
-struct draws {
+// The last candidate in the order of S-4 that a filter keeps.
+struct edge {
+    uint32_t key, id;
+};
+
+// The filters in their order, each found by launches of one digit.
+enum filter { TOP_K, TOP_P, FILTERS };
+
+// What digits from the top say of a filter's edge; idle: the filter keeps everything.
+struct found {
+    uint32_t prefix, idle;
+    u64 before, need;
+};
+
+struct leader {
+    double score;
+    u64 candidate;
+};
+
+// What the launches of a row hand on, zeros at first.
+struct progress {
+    u64 first; // candidate
+    uint32_t bad, done, kept;
+    u64 bin[FILTERS][LF_DIGITS][LF_BINS];
+    struct found found[FILTERS][LF_DIGITS];
+    struct edge edge[FILTERS];
+    struct leader leader[PARTS_MAX];
+};
+
+// A launch's parameter: rules need no memory of their own.
+enum { ROWS = 56 };
+struct work {
     struct lf_sample_args args; // row is not read
+    struct progress *progress;  // [rows]
+    enum filter filter;         // of a launch that counts
+    int digit;
     struct rule rule[ROWS];
 };
 
@@ -24,9 +59,10 @@ struct draws {
 struct draw {
     const float *logits;
     struct rule rule;
+    struct progress *progress;
     uint32_t vocab, first;
     double x_first;
-    uint32_t edge_key, edge_id; // the last candidate still kept
+    struct edge edge;
 };
 
 static const uint32_t lowest_key = 0x00800000; // of the least finite logit
@@ -35,21 +71,25 @@ __device__ static float logit_of_key(uint32_t key) {
     return lf_f32_from_bits(key >> 31 ? key & 0x7FFFFFFFu : ~key);
 }
 
-// Minus infinity where masked.
+// Minus infinity where masked and past the vocabulary.
 __device__ static float logit_at(const struct draw &d, uint32_t id) {
-    bool allowed = !d.rule.mask || (d.rule.mask[id / 32] >> id % 32 & 1);
+    bool allowed = id < d.vocab && (!d.rule.mask || (d.rule.mask[id / 32] >> id % 32 & 1));
     return allowed ? d.logits[id] : -INFINITY;
 }
 
-// Logits id, id + THREADS ... of a thread; minus infinity past the vocabulary too.
-__device__ static void load_own(const struct draw &d, uint32_t id, float logit[OWN]) {
+// The i-th of a thread's logits of the block's part.
+__device__ static uint32_t own_id(uint32_t i) {
+    return blockIdx.x * PART + i * THREADS + threadIdx.x;
+}
+
+__device__ static void load_own(const struct draw &d, float logit[OWN]) {
 #pragma unroll
     for (uint32_t i = 0; i < OWN; i++)
-        logit[i] = id + i * THREADS < d.vocab ? logit_at(d, id + i * THREADS) : -INFINITY;
+        logit[i] = logit_at(d, own_id(i));
 }
 
 __device__ static bool is_kept(const struct draw &d, uint32_t key, uint32_t id) {
-    return key > d.edge_key || (key == d.edge_key && id <= d.edge_id);
+    return key > d.edge.key || (key == d.edge.key && id <= d.edge.id);
 }
 
 // floor(exp(x - x_first) * 2^40); equal infinities count as equal.
@@ -68,96 +108,149 @@ __device__ static uint64_t nucleus_need(uint64_t total, double top_p) {
     return need ? need : 1;
 }
 
-// The first candidate into d->first; false where there is none, or a logit is not a number.
-__device__ static bool find_first(struct draw *d) {
-    unsigned long long best = 0;
+__device__ static struct draw draw_of(const struct work &w) {
+    uint32_t row = blockIdx.y;
+    const struct lf_sample_args &a = w.args;
+    struct draw d = {a.logits + row * a.logits_stride, w.rule[row], &w.progress[row], a.vocab};
+    d.edge = {lowest_key, UINT32_MAX};
+    return d;
+}
+
+// After the first launch; false where the row has no distribution.
+__device__ static bool read_first(struct draw *d) {
+    if (d->progress->bad || !d->progress->first)
+        return false;
+    d->first = lf_candidate_id(d->progress->first);
+    d->x_first = (double)d->logits[d->first] / d->rule.sampling.temperature;
+    return true;
+}
+
+// The greatest candidate, and whether a logit is not a number.
+__global__ static void __launch_bounds__(THREADS) sample_first(__grid_constant__ const struct work w) {
+    struct draw d = draw_of(w);
+    u64 best = 0;
     int bad = 0;
-#pragma unroll 4
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += THREADS)
-        bad |= !(d->logits[id] < INFINITY);
-    for (uint32_t id = threadIdx.x; id < d->vocab; id += TURN) {
-        float logit[OWN];
-        load_own(*d, id, logit);
 #pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            unsigned long long candidate = lf_candidate(lf_order_key(logit[i]), id + i * THREADS);
-            best = logit[i] > -INFINITY && candidate > best ? candidate : best;
-        }
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t id = own_id(i);
+        float logit = logit_at(d, id);
+        bad |= id < d.vocab && !(d.logits[id] < INFINITY);
+        u64 candidate = lf_candidate(lf_order_key(logit), id);
+        best = logit > -INFINITY && candidate > best ? candidate : best;
     }
     best = lf_block_max(best);
-    d->first = lf_candidate_id(best);
-    return !__syncthreads_or(bad) && best;
-}
-
-__device__ static void fill_bins(const struct draw &d, bool by_mass, uint32_t prefix,
-                                 uint32_t known, int digit, struct lf_histogram *h) {
-    lf_histogram_clear(h);
-    for (uint32_t id = threadIdx.x; id < d.vocab; id += TURN) {
-        float logit[OWN];
-        load_own(d, id, logit);
-        for (uint32_t i = 0; i < OWN; i++) {
-            uint32_t key = lf_order_key(logit[i]);
-            if ((key & known) == prefix && is_kept(d, key, id + i * THREADS))
-                atomicAdd(&h->bin[key >> lf_digit_shift(digit) & lf_digit_mask(digit)],
-                          (unsigned long long)(by_mass ? mass_of(d, logit[i]) : 1));
-        }
+    bad = __syncthreads_or(bad);
+    if (threadIdx.x == 0) {
+        atomicMax(&d.progress->first, best);
+        if (bad)
+            atomicMax(&d.progress->bad, 1u);
     }
-    lf_histogram_sum(h);
 }
 
-// The id of the count-th candidate, by ascending id, that has the key; bins are ranges of ids.
-__device__ static uint32_t find_tied(const struct draw &d, uint32_t tied, uint64_t count,
-                                     struct lf_histogram *h) {
+// The id of the count-th of all ids with the key, ascending; rare, so each block looks for itself.
+__device__ static uint32_t find_tied(const struct draw &d, uint32_t tied, uint64_t count) {
     __shared__ uint32_t found;
-    uint32_t width = (d.vocab + LF_BINS - 1) / LF_BINS;
-    lf_histogram_clear(h);
-    for (uint32_t id = threadIdx.x; id < d.vocab; id += TURN) {
-        float logit[OWN];
-        load_own(d, id, logit);
+    uint64_t rank = 0;
+    for (uint32_t from = 0; from < d.vocab && rank < count; from += PART) {
+        uint32_t first = from + threadIdx.x * OWN, own = 0, total;
         for (uint32_t i = 0; i < OWN; i++)
-            if (lf_order_key(logit[i]) == tied)
-                atomicAdd(&h->bin[LF_BINS - 1 - (id + i * THREADS) / width], 1ull);
-    }
-    if (threadIdx.x == 0)
-        h->before = 0;
-    lf_histogram_sum(h);
-    lf_histogram_find(h, count);
-    uint32_t first = (LF_BINS - 1 - h->place) * width;
-    for (uint32_t i = threadIdx.x; i < width && first + i < d.vocab; i += THREADS) {
-        uint64_t rank = h->before;
-        for (uint32_t j = 0; j <= i; j++)
-            rank += lf_order_key(logit_at(d, first + j)) == tied;
-        if (rank == count && lf_order_key(logit_at(d, first + i)) == tied)
-            found = first + i;
+            own += lf_order_key(logit_at(d, first + i)) == tied;
+        uint64_t before = rank + lf_block_sum_before(own, &total);
+        for (uint32_t i = 0; i < OWN; i++)
+            if (lf_order_key(logit_at(d, first + i)) == tied && ++before == count)
+                found = first + i;
+        rank += total;
     }
     __syncthreads();
     return found;
 }
 
-// Moves the edge to the candidate whose weight brings the sum in order up to what is needed.
-__device__ static void move_edge(struct draw *d, bool by_mass) {
-    __shared__ struct lf_histogram h;
-    uint64_t need = 0;
-    uint32_t prefix = 0, known = 0;
-    if (threadIdx.x == 0)
-        h.before = 0;
-    for (int digit = 0; digit < LF_DIGITS; digit++) {
-        fill_bins(*d, by_mass, prefix, known, digit, &h);
-        if (digit == 0) {
-            need = by_mass ? nucleus_need(h.total, d->rule.sampling.top_p)
-                           : (uint64_t)d->rule.sampling.top_k;
-            if (need > h.total)
-                return;
-        }
-        lf_histogram_find(&h, need);
-        prefix |= h.place << lf_digit_shift(digit);
-        known |= lf_digit_mask(digit) << lf_digit_shift(digit);
-    }
-    uint64_t each = by_mass ? mass_of(*d, logit_of_key(prefix)) : 1;
-    uint64_t count = (need - h.before + each - 1) / each;
+// One digit of a filter's edge, whose counts are complete; the others are known.
+__device__ static struct found find_digit(const struct draw &d, enum filter filter, int digit,
+                                          histogram *h) {
+    struct found found = {0, 0, 0, 0};
+    if (digit > 0)
+        found = d.progress->found[filter][digit - 1];
     __syncthreads();
-    d->edge_id = find_tied(*d, prefix, count, &h);
-    d->edge_key = prefix;
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        h->bin[i] = d.progress->bin[filter][digit][i];
+    if (threadIdx.x == 0)
+        h->before = found.before;
+    lf_histogram_sum(h);
+    if (digit == 0) {
+        found.need = filter == TOP_P ? nucleus_need(h->total, d.rule.sampling.top_p)
+                                     : (uint64_t)d.rule.sampling.top_k;
+        found.idle = found.need > h->total;
+    }
+    if (!found.idle) {
+        lf_histogram_find(h, found.need);
+        found.prefix |= h->place << lf_digit_shift(digit);
+        found.before = h->before;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        d.progress->found[filter][digit] = found;
+    return found;
+}
+
+// Moves the edge to the candidate whose weight brings the sum in order up to what is needed.
+__device__ static void find_edge(struct draw *d, enum filter filter, histogram *h) {
+    struct found found = find_digit(*d, filter, LF_DIGITS - 1, h);
+    if (!found.idle) {
+        uint64_t each = filter == TOP_P ? mass_of(*d, logit_of_key(found.prefix)) : 1;
+        uint64_t count = (found.need - found.before + each - 1) / each;
+        bool all = count * each >= h->bin[h->place];
+        struct edge edge = {found.prefix, UINT32_MAX};
+        if (!all)
+            edge.id = find_tied(*d, found.prefix, count);
+        else if (edge.key == d->edge.key)
+            edge.id = d->edge.id;
+        d->edge = edge;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        d->progress->edge[filter] = d->edge;
+}
+
+__device__ static bool has_filter(const struct draw &d, enum filter filter) {
+    const struct lf_sampling &rule = d.rule.sampling;
+    return rule.temperature > 0 && (filter == TOP_P ? rule.top_p < 1 : rule.top_k > 0);
+}
+
+// The edge that filters before `end` leave; of the last of them it may still have to be found.
+__device__ static void read_edge(struct draw *d, int end, bool is_found, histogram *h) {
+    bool top_k = end > TOP_K && has_filter(*d, TOP_K), top_p = end > TOP_P && has_filter(*d, TOP_P);
+    if (top_k && (top_p || is_found))
+        d->edge = d->progress->edge[TOP_K];
+    if ((top_k || top_p) && !is_found)
+        find_edge(d, top_p ? TOP_P : TOP_K, h);
+}
+
+// Weights by a digit of those that the filters before keep.
+__global__ static void __launch_bounds__(THREADS) sample_count(__grid_constant__ const struct work w) {
+    __shared__ histogram h;
+    struct draw d = draw_of(w);
+    if (!has_filter(d, w.filter) || !read_first(&d))
+        return;
+    read_edge(&d, w.filter, w.digit > 0, &h);
+    struct found found = {0, 0, 0, 0};
+    if (w.digit > 0)
+        found = find_digit(d, w.filter, w.digit - 1, &h);
+    if (found.idle)
+        return;
+    uint32_t known = w.digit > 0 ? lf_digits_known(w.digit - 1) : 0;
+    float logit[OWN];
+    load_own(d, logit);
+    lf_histogram_clear(&h);
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t key = lf_order_key(logit[i]);
+        if ((key & known) == found.prefix && is_kept(d, key, own_id(i)))
+            atomicAdd(&h.bin[key >> lf_digit_shift(w.digit) & lf_digit_mask(w.digit)],
+                      (u64)(w.filter == TOP_P ? mass_of(d, logit[i]) : 1));
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        if (h.bin[i])
+            atomicAdd(&d.progress->bin[w.filter][w.digit][i], h.bin[i]);
 }
 
 __device__ static uint64_t noise_of(const struct draw &d, uint32_t id) {
@@ -170,15 +263,10 @@ __device__ static uint64_t noise_of(const struct draw &d, uint32_t id) {
 }
 
 // Ascends with the score; both zeros are one value.
-__device__ static unsigned long long order_score(double score) {
-    unsigned long long bits = lf_f64_bits(score + 0.0);
-    return bits >> 63 ? ~bits : bits | (unsigned long long)1 << 63;
+__device__ static u64 order_score(double score) {
+    u64 bits = lf_f64_bits(score + 0.0);
+    return bits >> 63 ? ~bits : bits | (u64)1 << 63;
 }
-
-struct leader {
-    double score;
-    unsigned long long candidate;
-};
 
 // One that passed the edge; false where min_p leaves it out. What cannot win costs no logarithm.
 __device__ static bool enter(const struct draw &d, float logit, uint32_t id, double x_least,
@@ -192,75 +280,122 @@ __device__ static bool enter(const struct draw &d, float logit, uint32_t id, dou
     if (!(x + lf_noise_gumbel_bound(noise) >= best->score))
         return true;
     double score = x + lf_noise_gumbel(noise);
-    unsigned long long candidate = lf_candidate(lf_order_key(logit), id);
+    u64 candidate = lf_candidate(lf_order_key(logit), id);
     if (score > best->score || (score == best->score && candidate > best->candidate))
         *best = {score, candidate};
     return true;
 }
 
-// S-10. Every thread starts from the first candidate.
-__device__ static uint32_t run_race(const struct draw &d, uint32_t *kept) {
+// The best of all threads' leaders, to all of them.
+__device__ static struct leader best_leader(struct leader own) {
+    u64 greatest = lf_block_max(order_score(own.score));
+    u64 candidate = lf_block_max(order_score(own.score) == greatest ? own.candidate : 0);
+    bool is_best = order_score(own.score) == greatest && own.candidate == candidate;
+    __shared__ double score;
+    if (is_best)
+        score = own.score;
+    __syncthreads();
+    return {score, candidate};
+}
+
+// S-10 in the block's part. Every thread starts from the first candidate.
+__device__ static struct leader run_race(const struct draw &d, uint32_t *kept) {
     const struct lf_sampling &rule = d.rule.sampling;
     double x_least = rule.min_p > 0 ? d.x_first + lf_log64(rule.min_p) : -(double)INFINITY;
     struct leader best = {d.x_first + lf_noise_gumbel(noise_of(d, d.first)),
                           lf_candidate(lf_order_key(d.logits[d.first]), d.first)};
+    float logit[OWN];
+    load_own(d, logit);
     *kept = 0;
-    for (uint32_t id = threadIdx.x; id < d.vocab; id += TURN) {
-        float logit[OWN];
-        load_own(d, id, logit);
-        for (uint32_t i = 0; i < OWN; i++)
-            if (is_kept(d, lf_order_key(logit[i]), id + i * THREADS))
-                *kept += enter(d, logit[i], id + i * THREADS, x_least, &best);
-    }
-    unsigned long long greatest = lf_block_max(order_score(best.score));
-    return lf_candidate_id(lf_block_max(order_score(best.score) == greatest ? best.candidate : 0));
+    for (uint32_t i = 0; i < OWN; i++)
+        if (is_kept(d, lf_order_key(logit[i]), own_id(i)))
+            *kept += enter(d, logit[i], own_id(i), x_least, &best);
+    return best_leader(best);
 }
 
-__global__ static void __launch_bounds__(THREADS)
-sample_rows(__grid_constant__ const struct draws draws) {
-    __shared__ uint32_t kept_all;
-    const struct lf_sample_args &a = draws.args;
-    struct draw d = {a.logits + blockIdx.x * a.logits_stride, draws.rule[blockIdx.x], a.vocab};
-    d.edge_key = lowest_key;
-    d.edge_id = UINT32_MAX;
-    uint32_t drawn = LF_SAMPLE_NONE, kept = 0;
-    if (threadIdx.x == 0)
-        kept_all = 0;
-    if (find_first(&d)) {
-        const struct lf_sampling &rule = d.rule.sampling;
-        drawn = d.first;
-        if (rule.temperature > 0) {
-            d.x_first = (double)d.logits[d.first] / rule.temperature;
-            if (rule.top_k > 0)
-                move_edge(&d, false);
-            if (rule.top_p < 1)
-                move_edge(&d, true);
-            drawn = run_race(d, &kept);
-        }
-    }
-    __syncthreads();
-    if (kept)
-        atomicAdd(&kept_all, kept);
+// True in the last block of a row to come here: then all blocks' parts are written.
+__device__ static bool is_last(struct progress *progress) {
+    __shared__ uint32_t before;
     __syncthreads();
     if (threadIdx.x == 0) {
-        a.drawn[blockIdx.x] = drawn;
-        if (a.kept)
-            a.kept[blockIdx.x] = kept_all;
+        __threadfence();
+        before = atomicAdd(&progress->done, 1u);
+        __threadfence();
     }
+    __syncthreads();
+    return before == gridDim.x - 1;
+}
+
+__device__ static void store_drawn(const struct lf_sample_args &a, uint32_t drawn, uint32_t kept) {
+    if (threadIdx.x == 0) {
+        a.drawn[blockIdx.y] = drawn;
+        if (a.kept)
+            a.kept[blockIdx.y] = kept;
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS) sample_race(__grid_constant__ const struct work w) {
+    __shared__ histogram h;
+    struct draw d = draw_of(w);
+    bool has_first = read_first(&d);
+    if (!has_first || !(d.rule.sampling.temperature > 0)) {
+        if (blockIdx.x == 0)
+            store_drawn(w.args, has_first ? d.first : LF_SAMPLE_NONE, 0);
+        return;
+    }
+    read_edge(&d, FILTERS, false, &h);
+    uint32_t kept;
+    struct leader best = run_race(d, &kept);
+    kept = lf_warp_sum(kept);
+    if (threadIdx.x % LF_WARP == 0 && kept)
+        atomicAdd(&d.progress->kept, kept);
+    if (threadIdx.x == 0)
+        d.progress->leader[blockIdx.x] = best;
+    if (!is_last(d.progress))
+        return;
+    const volatile struct progress *p = d.progress;
+    uint32_t part = threadIdx.x < gridDim.x ? threadIdx.x : 0;
+    best = best_leader({p->leader[part].score, p->leader[part].candidate});
+    store_drawn(w.args, lf_candidate_id(best.candidate), p->kept);
+}
+
+static bool any_filter(const struct lf_sample_row *row, uint32_t rows, enum filter filter) {
+    for (uint32_t r = 0; r < rows; r++) {
+        const struct lf_sampling *rule = row[r].rule;
+        if (rule->temperature > 0 && (filter == TOP_P ? rule->top_p < 1 : rule->top_k > 0))
+            return true;
+    }
+    return false;
+}
+
+static void draw_rows(struct lf_device *device, struct work *w, const struct lf_sample_row *row) {
+    dim3 grid(lf_blocks(w->args.vocab, PART), w->args.rows);
+    lf_cuda_fill(device->cuda, w->progress, 0, sizeof *w->progress * w->args.rows);
+    lf_cuda_launch(device, "sample", sample_first, grid, THREADS, *w);
+    for (int filter = 0; filter < FILTERS; filter++) {
+        w->filter = (enum filter)filter;
+        if (any_filter(row, w->args.rows, w->filter))
+            for (w->digit = 0; w->digit < LF_DIGITS; w->digit++)
+                lf_cuda_launch(device, "sample", sample_count, grid, THREADS, *w);
+    }
+    lf_cuda_launch(device, "sample", sample_race, grid, THREADS, *w);
 }
 
 void lf_sample_cuda(struct lf_device *device, const struct lf_sample_args *args) {
+    LF_ASSERT(args->vocab <= PARTS_MAX * PART);
+    static_assert(ROWS * sizeof(struct progress) <= LF_CUDA_SCRATCH_BYTES, "rows of a launch");
     for (uint32_t first = 0; first < args->rows; first += ROWS) {
         uint32_t n = args->rows - first < ROWS ? args->rows - first : (uint32_t)ROWS;
-        struct draws draws = {*args};
+        struct work w = {*args, (struct progress *)lf_cuda_scratch(device->cuda), TOP_K, 0};
         for (uint32_t r = 0; r < n; r++) {
             const struct lf_sample_row *row = &args->row[first + r];
-            draws.rule[r] = {*row->rule, row->position, row->mask};
+            w.rule[r] = {*row->rule, row->position, row->mask};
         }
-        draws.args.logits += first * args->logits_stride;
-        draws.args.drawn += first;
-        if (draws.args.kept)
-            draws.args.kept += first;
-        lf_cuda_launch(device, "sample", sample_rows, dim3(n), THREADS, draws);
+        w.args.rows = n;
+        w.args.logits += first * args->logits_stride;
+        w.args.drawn += first;
+        if (w.args.kept)
+            w.args.kept += first;
+        draw_rows(device, &w, args->row + first);
     }
 }

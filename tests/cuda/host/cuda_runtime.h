@@ -21,6 +21,9 @@ struct uint2 {
 struct uint4 {
     unsigned x, y, z, w;
 };
+struct float4 {
+    float x, y, z, w;
+};
 static inline uint2 make_uint2(unsigned x, unsigned y) {
     return {x, y};
 }
@@ -151,6 +154,8 @@ struct host_words {
 const struct host_words *host_share(const struct host_words &own);
 void host_unshare();
 
+void __syncwarp();
+static inline void __threadfence() {}
 unsigned __ballot_sync(unsigned mask, int flag);
 unsigned __reduce_max_sync(unsigned mask, unsigned value);
 
@@ -161,6 +166,10 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     for (unsigned i = 0; i < 4; i++)
         out |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
     return out;
+}
+
+static inline int __ffs(int x) {
+    return __builtin_ffs(x);
 }
 
 static inline int __popc(unsigned x) {

@@ -176,6 +176,10 @@ void host_unshare() {
     sync_warp();
 }
 
+void __syncwarp() {
+    sync_warp();
+}
+
 unsigned __ballot_sync(unsigned, int flag) {
     unsigned flags = 0;
     for (unsigned lane = 0; lane < WARP; lane++)
