@@ -30,16 +30,14 @@ __device__ static inline unsigned long long lf_warp_max(unsigned long long value
 
 // The greatest value of all threads, to all of them.
 __device__ static inline unsigned long long lf_block_max(unsigned long long value) {
-    __shared__ unsigned long long most;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        most = 0;
-    __syncthreads();
+    __shared__ unsigned long long most[LF_WARP];
+    uint32_t lane = threadIdx.x % LF_WARP;
     value = lf_warp_max(value);
-    if (threadIdx.x % LF_WARP == 0)
-        atomicMax(&most, value);
     __syncthreads();
-    return most;
+    if (lane == 0)
+        most[threadIdx.x / LF_WARP] = value;
+    __syncthreads();
+    return lf_warp_max(lane < blockDim.x / LF_WARP ? most[lane] : 0);
 }
 
 // The sum of the numbers of all threads before this one; *total: of all threads.

@@ -9,7 +9,7 @@ enum { BATCH = 8, BATCHES = 9, VARIANTS = 4, LANES = 1, ROWS_MAX = 2048, PAGES_M
 // Regions of the arena that operands are taken from: what they hold matters to no time.
 struct regions {
     uint8_t *weight, *scale, *out; // codes; scale bytes of ordinary size; written
-    uint16_t *x;
+    uint16_t *x, *code; // code: what an indexer's queries are
     float *f;
     const struct lf_row *row; // of the present launches
     const struct lf_span *span;
@@ -46,10 +46,11 @@ static void report(struct check *c, const char *text, float *ms, double bytes) {
         report(c, err.status == LF_OK ? (label_) : err.text, ms, bytes);                           \
     } while (0)
 
-static uint8_t *random_region(struct check *c, size_t bytes) {
+// Bytes from low to high.
+static uint8_t *random_region(struct check *c, size_t bytes, uint8_t low, uint8_t high) {
     enum { BLOCK = 1 << 20 };
     uint8_t *region = check_new(c, "region", bytes);
-    check_bytes(c, region, bytes < BLOCK ? bytes : BLOCK);
+    check_range(c, region, bytes < BLOCK ? bytes : BLOCK, low, high);
     for (size_t at = BLOCK; at < bytes; at += BLOCK)
         memcpy(region + at, region, bytes - at < BLOCK ? bytes - at : BLOCK);
     return check_mirror(c, region);
@@ -58,10 +59,12 @@ static uint8_t *random_region(struct check *c, size_t bytes) {
 static void fill_regions(struct check *c, struct regions *g) {
     enum { NUMBERS = 8 << 20 };
     check_start(c, "times");
-    g->weight = random_region(c, (size_t)1400 << 20);
-    uint8_t *scale = check_new(c, "scale", NUMBERS);
-    check_range(c, scale, NUMBERS, 115, 122);
-    g->scale = check_mirror(c, scale);
+    g->weight = random_region(c, (size_t)1400 << 20, 0, 255);
+    g->scale = random_region(c, (size_t)40 << 20, 115, 122);
+    uint16_t *code = check_new(c, "codes", NUMBERS * sizeof *code);
+    for (size_t i = 0; i < NUMBERS; i++)
+        code[i] = lf_bf16_from_f32((float)check_random(c, 7) - 3.0f);
+    g->code = check_mirror(c, code);
     g->x = check_mirror(c, check_new_bf16(c, "x", 2 * NUMBERS, STYLE_NORMAL));
     g->f = check_mirror(c, check_new_f32(c, "f", 2 * NUMBERS, STYLE_NORMAL));
     g->out = check_mirror(c, check_new(c, "out", (size_t)300 << 20));
@@ -166,7 +169,7 @@ static void time_index(struct check *c, const struct sizes *s, struct regions *g
     LF_ASSERT(pages <= PAGES_MAX);
     set_rows(c, g, rows, entries);
     for (uint32_t p = 0; p < pages; p++)
-        page[p] = g->weight + (size_t)p * LF_PAGE_ROWS * row_bytes;
+        page[p] = g->scale + (size_t)p * LF_PAGE_ROWS * row_bytes;
     struct lf_paged keys[LANES] = {{check_table(c, page, pages * sizeof *page)}};
     const struct lf_paged *keys_at = check_table(c, keys, sizeof keys);
     for (uint32_t r = 0; r < rows; r++)
@@ -176,7 +179,7 @@ static void time_index(struct check *c, const struct sizes *s, struct regions *g
     uint32_t *lists = (uint32_t *)(g->out + ((size_t)250 << 20));
     for (int v = 0; v < VARIANTS; v++) {
         score[v] = (struct lf_index_score_args){
-            .rows = rows, .heads = s->index_heads, .dim = s->index_dim, .row = g->row, .q = g->x,
+            .rows = rows, .heads = s->index_heads, .dim = s->index_dim, .row = g->row, .q = g->code,
             .head_weight = g->x, .weight_scale = 0.01f, .keys = keys_at, .visible = visible_at,
             .score = (float *)g->out, .score_stride = entries};
         select[v] = (struct lf_index_select_args){

@@ -17,6 +17,15 @@ struct work {
     const uint8_t **key;          // [rows][keys]: packed
 };
 
+__device__ static void load_four(float out[4], const float *at) {
+    float4 four = *(const float4 *)at;
+    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
+}
+
+__device__ static void store_four(float *at, const float four[4]) {
+    *(float4 *)at = {four[0], four[1], four[2], four[3]};
+}
+
 // Scores: a thread has partials p and p + 8, p its warp, of eight heads and four keys.
 enum { KEYS = 32, CHUNK = 64, EIGHT = 8, PARTS = 8, OUTS = HEADS * KEYS / THREADS };
 
@@ -65,9 +74,9 @@ __device__ static uint32_t score_keys(void) {
 __device__ static void add_products(const struct score_stage *s, uint32_t d,
                                     float sum[EIGHT][FOUR]) {
     float q[EIGHT], key[FOUR];
-    *(float4 *)q = *(const float4 *)&s->q[d][score_heads()];
-    *(float4 *)(q + 4) = *(const float4 *)&s->q[d][score_heads() + 4];
-    *(float4 *)key = *(const float4 *)&s->key[d][score_keys()];
+    load_four(q, &s->q[d][score_heads()]);
+    load_four(q + 4, &s->q[d][score_heads() + 4]);
+    load_four(key, &s->key[d][score_keys()]);
 #pragma unroll
     for (uint32_t h = 0; h < EIGHT; h++)
 #pragma unroll
@@ -139,7 +148,7 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct wor
 #pragma unroll
         for (uint32_t k = 0; k < FOUR; k++)
             b[k] = sum[0][h][k] + sum[1][h][k];
-        *(float4 *)&s.part[warp][part_place(score_heads() + h, score_keys())] = *(float4 *)b;
+        store_four(&s.part[warp][part_place(score_heads() + h, score_keys())], b);
     }
     __syncthreads();
     size_t at = ((size_t)blockIdx.z * a.heads + head) * w.keys + t0;
@@ -229,8 +238,13 @@ struct value_share {
 __device__ static void fetch_values(const struct work &w, const uint8_t *key, bool windowed,
                                     const float *weight, uint32_t at, struct value_share *share) {
     share->key = fetch_piece(key, windowed, w.a.head_dim, at);
-    for (uint32_t i = 0; i < PIECE; i += 4)
-        *(float4 *)(share->weight + i) = weight ? *(const float4 *)(weight + i) : float4{0, 0, 0, 0};
+#pragma unroll
+    for (uint32_t i = 0; i < PIECE; i++)
+        share->weight[i] = 0.0f;
+    if (weight) {
+        load_four(share->weight, weight);
+        load_four(share->weight + 4, weight + 4);
+    }
 }
 
 __device__ static void put_values(const struct value_share &share, struct value_stage *s) {
@@ -239,9 +253,14 @@ __device__ static void put_values(const struct value_share &share, struct value_
     float key[PIECE];
     place_piece(share.key, key);
     // Neighbouring keys write their halves in turn, for the banks.
-    float4 low = *(float4 *)key, high = *(float4 *)(key + 4);
-    *(float4 *)&s->key[t][at + 4 * odd] = odd ? high : low;
-    *(float4 *)&s->key[t][at + 4 - 4 * odd] = odd ? low : high;
+    float half[2][4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        half[0][i] = odd ? key[4 + i] : key[i];
+        half[1][i] = odd ? key[i] : key[4 + i];
+    }
+    store_four(&s->key[t][at + 4 * odd], half[0]);
+    store_four(&s->key[t][at + 4 - 4 * odd], half[1]);
 #pragma unroll
     for (uint32_t i = 0; i < PIECE; i++)
         s->weight[first + i][head] = share.weight[i];
@@ -252,8 +271,8 @@ __device__ static void add_partial(const struct value_stage *s, const struct val
                                    uint32_t t, uint32_t steps, float sum[FOUR][FOUR]) {
     for (uint32_t step = 0; step < steps; step++, t += 16) {
         float weight[FOUR], key[FOUR];
-        *(float4 *)weight = *(const float4 *)&s->weight[t][place.head];
-        *(float4 *)key = *(const float4 *)&s->key[t][place.d];
+        load_four(weight, &s->weight[t][place.head]);
+        load_four(key, &s->key[t][place.d]);
 #pragma unroll
         for (uint32_t h = 0; h < FOUR; h++)
 #pragma unroll

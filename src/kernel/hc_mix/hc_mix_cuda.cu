@@ -249,7 +249,7 @@ __device__ static void softmax_row(float c[S], float eps) {
         c[j] = c[j] / sum + eps;
 }
 
-// A thread a row of a matrix, a warp as many matrices as fit. The softmax is the first pass by rows.
+// A thread a row of a matrix, a warp as many as fit. The softmax is the first pass by rows.
 template <uint32_t S>
 __global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
     const uint32_t fit = LF_WARP / S;

@@ -11,7 +11,7 @@ enum { HEADS = 32, HEAD_TILE = 8, HEAD_TILES = HEADS / HEAD_TILE, Z_STRIDE = HEA
 // Four lanes share an entry or a head, each a group of GROUP elements: PAIRS pairs j, j+4 of eight.
 enum { GROUP = 32, WORDS = GROUP / 8, PAIRS = GROUP / 2 };
 
-// As codes.h: exponents that meet no end of float32. Spans of queries and keys whose sums are exact.
+// Exponents that meet no end of float32; the most that spans of query and key may add up to.
 enum { EXPONENT_MIN = 77, EXPONENT_MAX = 177, SPAN_NEVER = 255, SPAN_MAX = 12 };
 
 struct stage {

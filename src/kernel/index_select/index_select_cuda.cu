@@ -20,6 +20,7 @@ __device__ static uint32_t key_of(const struct source &s, uint32_t item) {
     if (item == s.n - 1)
         return UINT32_MAX; // the newest block is forced in (8.7); no score has this key
     uint32_t best = 0;
+#pragma unroll 8
     for (uint32_t i = item * s.size; i < (item + 1) * s.size; i++) {
         uint32_t key = lf_order_key(s.score[i]);
         best = key > best ? key : best;
@@ -215,10 +216,11 @@ struct share {
 };
 
 __device__ static struct share share_of(const struct work &w) {
-    uint32_t row = blockIdx.y, choice = blockIdx.z, from = blockIdx.x * w.items;
+    uint32_t row = blockIdx.y, choice = blockIdx.z;
     struct choice c = choice_of(w.a, row, choice);
-    uint32_t n = c.takes_all || !c.k ? 0 : c.from.n;
-    return {c, &w.progress[row * CHOICES + choice], from, n < from + w.items ? n : from + w.items};
+    uint32_t items = c.from.size ? lf_blocks(w.items, c.from.size) : w.items;
+    uint32_t n = c.takes_all || !c.k ? 0 : c.from.n, from = blockIdx.x * items;
+    return {c, &w.progress[row * CHOICES + choice], from, n < from + items ? n : from + items};
 }
 
 // What digits up to one say: those before it are known, its counts are complete.

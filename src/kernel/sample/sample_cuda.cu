@@ -5,7 +5,7 @@
 #include "kernel/sample/noise.h"
 
 // Blocks share a row out in parts of PART logits; OWN: of a thread, read together.
-enum { THREADS = 1024, OWN = 4, PART = THREADS * OWN, PARTS_MAX = 1024 };
+enum { THREADS = 512, OWN = 4, PART = THREADS * OWN, PARTS_MAX = 512 };
 typedef unsigned long long u64;
 typedef struct lf_histogram<u64> histogram;
 
@@ -126,7 +126,8 @@ __device__ static bool read_first(struct draw *d) {
 }
 
 // The greatest candidate, and whether a logit is not a number.
-__global__ static void __launch_bounds__(THREADS) sample_first(__grid_constant__ const struct work w) {
+__global__ static void __launch_bounds__(THREADS)
+sample_first(__grid_constant__ const struct work w) {
     struct draw d = draw_of(w);
     u64 best = 0;
     int bad = 0;
@@ -224,9 +225,25 @@ __device__ static void read_edge(struct draw *d, int end, bool is_found, histogr
         find_edge(d, top_p ? TOP_P : TOP_K, h);
 }
 
+// A part's weights by a digit, in halves: no sum of PART of them passes 32 bits.
+enum { HALF_BITS = 20 };
+struct part_bins {
+    uint32_t low[LF_BINS], high[LF_BINS];
+};
+static_assert(((u64)PART << HALF_BITS) <= UINT32_MAX, "sums of halves");
+
+__device__ static void add_weight(struct part_bins *bins, uint32_t place, u64 weight) {
+    if (weight & ((1u << HALF_BITS) - 1))
+        atomicAdd(&bins->low[place], (uint32_t)weight & ((1u << HALF_BITS) - 1));
+    if (weight >> HALF_BITS)
+        atomicAdd(&bins->high[place], (uint32_t)(weight >> HALF_BITS));
+}
+
 // Weights by a digit of those that the filters before keep.
-__global__ static void __launch_bounds__(THREADS) sample_count(__grid_constant__ const struct work w) {
+__global__ static void __launch_bounds__(THREADS)
+sample_count(__grid_constant__ const struct work w) {
     __shared__ histogram h;
+    __shared__ struct part_bins bins;
     struct draw d = draw_of(w);
     if (!has_filter(d, w.filter) || !read_first(&d))
         return;
@@ -239,18 +256,21 @@ __global__ static void __launch_bounds__(THREADS) sample_count(__grid_constant__
     uint32_t known = w.digit > 0 ? lf_digits_known(w.digit - 1) : 0;
     float logit[OWN];
     load_own(d, logit);
-    lf_histogram_clear(&h);
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        bins.low[i] = bins.high[i] = 0;
+    __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; i++) {
         uint32_t key = lf_order_key(logit[i]);
         if ((key & known) == found.prefix && is_kept(d, key, own_id(i)))
-            atomicAdd(&h.bin[key >> lf_digit_shift(w.digit) & lf_digit_mask(w.digit)],
-                      (u64)(w.filter == TOP_P ? mass_of(d, logit[i]) : 1));
+            add_weight(&bins, key >> lf_digit_shift(w.digit) & lf_digit_mask(w.digit),
+                       w.filter == TOP_P ? mass_of(d, logit[i]) : 1);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
-        if (h.bin[i])
-            atomicAdd(&d.progress->bin[w.filter][w.digit][i], h.bin[i]);
+        if (bins.low[i] | bins.high[i])
+            atomicAdd(&d.progress->bin[w.filter][w.digit][i],
+                      ((u64)bins.high[i] << HALF_BITS) + bins.low[i]);
 }
 
 __device__ static uint64_t noise_of(const struct draw &d, uint32_t id) {
@@ -334,7 +354,8 @@ __device__ static void store_drawn(const struct lf_sample_args &a, uint32_t draw
     }
 }
 
-__global__ static void __launch_bounds__(THREADS) sample_race(__grid_constant__ const struct work w) {
+__global__ static void __launch_bounds__(THREADS)
+sample_race(__grid_constant__ const struct work w) {
     __shared__ histogram h;
     struct draw d = draw_of(w);
     bool has_first = read_first(&d);
