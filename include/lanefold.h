@@ -239,6 +239,7 @@ struct lf_engine_options {
     uint64_t dummy_table_rows;   // larger Engram tables are cut to about so many rows; 0: 2^20
     const uint32_t *dummy_layer; // [n_dummy_layers] of config.json that remain, ascending
     uint32_t n_dummy_layers;     // 0: all
+    bool dummy_shared; // layers of a kind have the weights of the first of them, held once
     const char *cost_folder; // keeps launch times from start to start (D-8); NULL: timed each time
     // Close gives up on a device or disk that takes longer; the process must then end (F-4).
     double device_wait_s; // 0: 300

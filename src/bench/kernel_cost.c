@@ -1,6 +1,7 @@
+#include <stdlib.h>
 #include "bench/kernel_times.h"
+#include "device/memory.h"
 #include "format/matrix.h"
-#include "kernel/linear/linear_groups.h"
 
 struct cost {
     double operations, bytes;
@@ -20,28 +21,67 @@ static double matrix_bytes(const struct lf_matrix *m) {
     return bytes;
 }
 
-static struct cost linear(const struct lf_linear_args *a) {
-    struct lf_linear_args known = lf_linear_known(a);
+enum { LOOKS = 4 }; // at most, of one kernel
+
+// Tables that kernels read, where the host can: at itself, or a copy of it.
+struct reader {
+    struct lf_mem *memory; // NULL: the host's
+    char *copy[LOOKS];
+    int n;
+};
+
+static const void *look(struct reader *reader, const void *at, size_t bytes) {
+    if (!reader->memory)
+        return at;
+    char *copy = malloc(bytes);
+    LF_ASSERT(copy && reader->n < LOOKS);
+    reader->copy[reader->n++] = copy;
+    return lf_mem_read(reader->memory, at, bytes, copy);
+}
+
+// Rows of a job: where kernels chose them, [0] and [1] of its group, which all lie in one table.
+struct groups {
+    const uint32_t *first, *seen;
+};
+
+static struct groups look_at_groups(struct reader *reader, const struct lf_linear_args *a) {
+    const uint32_t *least = NULL, *most = NULL;
+    for (uint32_t j = 0; j < a->n_jobs; j++) {
+        const uint32_t *group = a->job[j].group;
+        least = group && (!least || group < least) ? group : least;
+        most = group && (!most || group > most) ? group : most;
+    }
+    if (!least)
+        return (struct groups){0};
+    return (struct groups){least, look(reader, least, (size_t)(most + 2 - least) * sizeof *least)};
+}
+
+static struct cost linear(struct reader *reader, const struct lf_linear_args *a) {
+    struct groups groups = look_at_groups(reader, a);
     struct cost cost = {0};
-    for (uint32_t j = 0; j < known.n_jobs; j++) {
-        const struct lf_linear_job *job = &known.job[j];
+    for (uint32_t j = 0; j < a->n_jobs; j++) {
+        const struct lf_linear_job *job = &a->job[j];
         const struct lf_matrix *w = job->w;
-        if (!job->rows)
+        const uint32_t *group = job->group ? groups.seen + (job->group - groups.first) : NULL;
+        double rows = group ? group[1] - group[0] : job->rows;
+        if (rows == 0)
             continue;
-        cost.operations += 2.0 * job->rows * w->out * w->in;
-        cost.bytes += matrix_bytes(w) + job->rows * (2.0 * w->in + (job->y_f32 ? 4.0 : 2.0) *
-                                                                      w->out);
+        cost.operations += 2.0 * rows * w->out * w->in;
+        cost.bytes += matrix_bytes(w) + rows * (2.0 * w->in + (job->y_f32 ? 4.0 : 2.0) * w->out);
     }
     return cost;
 }
 
 // Every key that a row attends to; window keys that rows share count once a row.
-static struct cost attention(const struct lf_attention_args *a) {
+static struct cost attention(struct reader *reader, const struct lf_attention_args *a) {
+    const struct lf_row *row = look(reader, a->row, a->rows * sizeof *row);
+    const uint32_t *n_selected = a->entries ? look(reader, a->n_selected,
+                                                   a->rows * sizeof *n_selected) : NULL;
     double window = 0, selected = 0;
     for (uint32_t r = 0; r < a->rows; r++) {
-        double keys = (double)a->row[r].position + 1;
+        double keys = (double)row[r].position + 1;
         window += keys < a->window ? keys : a->window;
-        selected += a->entries ? a->n_selected[r] : 0;
+        selected += n_selected ? n_selected[r] : 0;
     }
     return (struct cost){
         4.0 * (window + selected) * a->heads * a->head_dim,
@@ -49,16 +89,30 @@ static struct cost attention(const struct lf_attention_args *a) {
             4.0 * a->rows * a->heads * a->head_dim};
 }
 
+static struct lf_candidates look_at_candidates(struct reader *reader, uint32_t rows,
+                                               const struct lf_candidates *there) {
+    struct lf_candidates here = *there;
+    size_t blocks = (size_t)rows * there->topk_blocks;
+    if (there->blocks) {
+        here.blocks = look(reader, there->blocks, blocks * sizeof *here.blocks);
+        here.n_blocks = look(reader, there->n_blocks, rows * sizeof *here.n_blocks);
+    }
+    return here;
+}
+
 // Keys that rows of a lane share count once: such rows stand together.
-static struct cost index_score(const struct lf_index_score_args *a) {
+static struct cost index_score(struct reader *reader, const struct lf_index_score_args *a) {
+    const struct lf_row *row = look(reader, a->row, a->rows * sizeof *row);
+    const uint32_t *visible = look(reader, a->visible, a->rows * sizeof *visible);
+    struct lf_candidates candidates = look_at_candidates(reader, a->rows, &a->candidates);
     struct cost cost = {0};
     double most = 0;
     for (uint32_t r = 0; r < a->rows; r++) {
-        struct lf_items items = lf_items_of(&a->candidates, r, a->visible[r]);
+        struct lf_items items = lf_items_of(&candidates, r, visible[r]);
         cost.operations += 2.0 * items.n * a->heads * a->dim;
         cost.bytes += 4.0 * items.n;
         most = items.n > most ? items.n : most;
-        if (items.blocks || r + 1 == a->rows || a->row[r + 1].lane != a->row[r].lane) {
+        if (items.blocks || r + 1 == a->rows || row[r + 1].lane != row[r].lane) {
             cost.bytes += most * lf_qf4e_row_bytes(a->dim);
             most = 0;
         }
@@ -66,14 +120,18 @@ static struct cost index_score(const struct lf_index_score_args *a) {
     return cost;
 }
 
-static struct cost index_select(const struct lf_index_select_args *a) {
+static struct cost index_select(struct reader *reader, const struct lf_index_select_args *a) {
+    const uint32_t *visible = look(reader, a->visible, a->rows * sizeof *visible);
+    const uint32_t *n_selected = look(reader, a->n_selected, a->rows * sizeof *n_selected);
+    bool restricted = a->mode == LF_CANDIDATES_RESTRICT;
+    const uint32_t *n_blocks = restricted ? look(reader, a->n_blocks, a->rows * sizeof *n_blocks)
+                                          : NULL;
     struct cost cost = {0};
     for (uint32_t r = 0; r < a->rows; r++) {
-        double read = a->mode == LF_CANDIDATES_RESTRICT ? (double)a->n_blocks[r] * a->block_size
-                                                        : a->visible[r];
-        if (a->visible[r] > a->topk)
+        double read = restricted ? (double)n_blocks[r] * a->block_size : visible[r];
+        if (visible[r] > a->topk)
             cost.bytes += 4.0 * read;
-        cost.bytes += 4.0 * a->n_selected[r];
+        cost.bytes += 4.0 * n_selected[r];
     }
     return cost;
 }
@@ -103,13 +161,15 @@ static struct cost row_gather(const struct lf_row_gather_args *a) {
         break;                                                                                     \
     }
 
-void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void *args) {
+void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void *args,
+                        struct lf_mem *memory) {
+    struct reader reader = {.memory = memory};
     struct cost cost = {0};
     switch (kernel) {
-        COST(linear, linear(a))
-        COST(attention, attention(a))
-        COST(index_score, index_score(a))
-        COST(index_select, index_select(a))
+        COST(linear, linear(&reader, a))
+        COST(attention, attention(&reader, a))
+        COST(index_score, index_score(&reader, a))
+        COST(index_select, index_select(&reader, a))
         COST(hc_mix, hc_mix(a))
         COST(engram_gather, engram_gather(a))
         COST(embed, halves(a->rows, (a->streams + 1.0) * a->table->in))
@@ -129,6 +189,8 @@ void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void
     default:
         break;
     }
+    while (reader.n)
+        free(reader.copy[--reader.n]);
     time->operations += cost.operations;
     time->bytes += cost.bytes;
 }

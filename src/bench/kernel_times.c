@@ -1,5 +1,6 @@
 #include "bench/kernel_times.h"
 
+#include "bench/launch_marks.h"
 #include "bench/probe.h"
 
 // Kernels are called without a context: the times that the present calls belong to.
@@ -15,18 +16,28 @@ const char *lf_timed_name(uint32_t kernel) {
     return names[kernel];
 }
 
-static void add(uint32_t kernel, double began, const void *args) {
+static double begin(void) {
+    if (active->marks)
+        lf_launch_marks_before(active->marks);
+    return active->marks ? 0 : lf_probe_seconds(active->wall, active->threads);
+}
+
+static void end(uint32_t kernel, double began, const void *args) {
     struct lf_kernel_time *time = &active->kernel[kernel];
-    time->seconds += lf_probe_seconds(active->wall, active->threads) - began;
     time->calls++;
-    lf_kernel_cost_add(time, kernel, args);
+    if (active->marks) {
+        lf_launch_marks_after(active->marks, time);
+        return;
+    }
+    time->seconds += lf_probe_seconds(active->wall, active->threads) - began;
+    lf_kernel_cost_add(time, kernel, args, active->memory);
 }
 
 #define LF_KERNEL(name)                                                                            \
     static void timed_##name(struct lf_device *device, const struct lf_##name##_args *args) {      \
-        double began = lf_probe_seconds(active->wall, active->threads);                            \
+        double began = begin();                                                                    \
         active->plain.name(device, args);                                                          \
-        add(LF_TIMED_##name, began, args);                                                         \
+        end(LF_TIMED_##name, began, args);                                                         \
     }
 #include "kernel/registry.def"
 #undef LF_KERNEL
@@ -43,6 +54,8 @@ void lf_kernel_times_begin(struct lf_kernel_times *times, struct lf_kernels *tab
 }
 
 void lf_kernel_times_end(struct lf_kernel_times *times) {
+    if (times->marks)
+        lf_launch_marks_flush(times->marks);
     *times->table = times->plain;
     active = NULL;
 }

@@ -1,7 +1,9 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "bench/layer_kinds.h"
 #include "bench/layer_report.h"
+#include "bench/rounds.h"
 #include "format/checkpoint.h"
 #include "lane/session.h"
 
@@ -84,7 +86,6 @@ static enum lf_status run_set(struct run *run, const uint32_t *layer, uint32_t n
     uint32_t number[LF_LAYERS_MAX];
     for (uint32_t i = 0; i < n; i++)
         number[i] = options.dummy_weights ? i : layer[i];
-    options.device = "cpu";
     options.dummy_layer = layer;
     options.n_dummy_layers = options.dummy_weights ? n : 0;
     if (lf_session_plan(&session, run->o->model, &options, err) == LF_OK &&
@@ -130,7 +131,10 @@ static enum lf_status run_kinds(struct run *run, struct lf_error *err) {
 }
 
 enum lf_status lf_bench_layers(const struct lf_bench_options *o, struct lf_error *err) {
-    struct run *run = calloc(1, sizeof *run);
+    struct run *run;
+    if (strcmp(o->engine.device, "cpu"))
+        return lf_bench_rounds(o, err);
+    run = calloc(1, sizeof *run);
     if (!run)
         return lf_fail(err, LF_E_MEM, "out of memory for the kinds of layers");
     run->o = o;

@@ -42,6 +42,9 @@ struct lf_bench_options {
     uint64_t rows;     // of a prompt chunk
     bool wall;         // its clock instead of processor time
     double min_linear, max_attention; // negative: no limit
+    // Of rounds on a device: lanes and lengths of decode rounds, rows of prompt chunks.
+    uint64_t lanes[LF_BENCH_LIST_MAX], contexts[LF_BENCH_LIST_MAX], chunks[LF_BENCH_LIST_MAX];
+    size_t n_lanes, n_contexts, n_chunks;
 };
 
 // A tool's exit is its verdict: LF_OK only when it passed.

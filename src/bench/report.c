@@ -34,6 +34,9 @@ static const char *const allowed[] = {
     "context", "chunk_rows", "threads", "isa", "clock", "min_linear", "max_attention", "layers",
     "seconds", "linear_of_peak", "attention_share", "bytes", "of_read", "read_bytes_per_s",
     "peak_operations_per_s", "kernels", "kernel", "calls", "operations", "bandwidth", "estimates",
+    // rounds on a device
+    "copy_bytes_per_s", "mark_s", "kernels_s", "gaps", "launches", "limit_s", "of_limit", "lanes",
+    "position_bytes", "held_bytes", "fixed_bytes",
 };
 
 json_t *lf_report_count(int64_t value) {

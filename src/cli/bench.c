@@ -8,7 +8,8 @@
 
 enum {
     OPENAI = 1, CONCURRENT = 2, CACHE = 4, SLOWER = 8, FAIRNESS = 16, LOGPROBS = 32, MEMORY = 64,
-    CLIENTS = 127, LAYERS = 128, ALL = 255, FLAGS_MAX = 48, CHUNK_ROWS_MIN = 256
+    CLIENTS = 127, LAYERS = 128, ALL = 255, FLAGS_MAX = 48, CHUNK_ROWS_MIN = 256,
+    DEVICE_CHUNK_MAX = 8192, POSITIONS_MAX = 1 << 20
 };
 
 static const struct tool {
@@ -34,11 +35,11 @@ static const struct tool {
     {"memory", MEMORY, lf_bench_memory, 64, 3, "bench memory BASE MODEL [options]",
      "Whether N cold prompts of great length fit and stay right."},
     {"layers", LAYERS, lf_bench_layers, 1, 1, "bench layers [MODEL] [options]",
-     "What a prompt chunk and a token cost in each kind of layer; runs the model itself."},
+     "What a prompt chunk and a token cost, by kernel, in each kind of layer or on a device."},
 };
 
 struct lists {
-    const char *temperatures, *levels, *layers, *clock;
+    const char *temperatures, *levels, *layers, *clock, *lanes, *contexts, *chunks;
     struct lf_engine_flags engine;
     bool help;
 };
@@ -82,15 +83,20 @@ static enum lf_status read_list(const char *name, const char *text, bool whole, 
     }
 }
 
+static enum lf_status read_counts(const char *name, const char *text, double most,
+                                  uint64_t *value, size_t *n, struct lf_error *err) {
+    double read[LF_BENCH_LIST_MAX];
+    LF_TRY(read_list(name, text, true, most, read, n, err));
+    for (size_t i = 0; i < *n; i++)
+        value[i] = (uint64_t)read[i];
+    return LF_OK;
+}
+
 static enum lf_status read_lists(struct lf_bench_options *o, const struct lists *l,
                                  struct lf_error *err) {
-    double level[LF_BENCH_LIST_MAX];
     LF_TRY(read_list("temperatures", l->temperatures, false, 2, o->temperature, &o->temperatures,
                      err));
-    LF_TRY(read_list("levels", l->levels, true, LF_BENCH_STREAMS_MAX, level, &o->levels, err));
-    for (size_t i = 0; i < o->levels; i++)
-        o->level[i] = (uint64_t)level[i];
-    return LF_OK;
+    return read_counts("levels", l->levels, LF_BENCH_STREAMS_MAX, o->level, &o->levels, err);
 }
 
 static enum lf_status read_model(struct lf_bench_options *o, struct lists *l,
@@ -102,6 +108,9 @@ static enum lf_status read_model(struct lf_bench_options *o, struct lists *l,
     o->engine = lf_engine_flags_single(&l->engine);
     o->engine.chunk_rows = o->rows < CHUNK_ROWS_MIN ? CHUNK_ROWS_MIN : (uint32_t)o->rows;
     o->layer = l->engine.layer;
+    LF_TRY(read_counts("lanes", l->lanes, LF_BENCH_STREAMS_MAX, o->lanes, &o->n_lanes, err));
+    LF_TRY(read_counts("contexts", l->contexts, POSITIONS_MAX, o->contexts, &o->n_contexts, err));
+    LF_TRY(read_counts("chunks", l->chunks, DEVICE_CHUNK_MAX, o->chunks, &o->n_chunks, err));
     LF_TRY(lf_engine_flags_dummy(&o->engine, &l->engine, err));
     return lf_engine_flags_layers(&l->engine, l->layers, &o->n_layers, err);
 }
@@ -155,8 +164,11 @@ enum lf_status lf_command_bench(int argc, char **argv, struct lf_error *err) {
         .rows = 2048, .min_linear = -1, .max_attention = -1};
     struct lists l = {.temperatures = tool->bit == SLOWER ? "0,1" : "1.0,0",
                       .levels = tool->bit == SLOWER ? "1,4" : "4", .clock = "processor",
+                      .lanes = "1,4,16,64", .contexts = "1024,32768,262144,1048576",
+                      .chunks = "2048,8192",
                       .engine = LF_ENGINE_FLAGS_INIT};
     l.engine.context = 32768;
+    l.engine.device = "cpu";
     struct lf_flag flag[FLAGS_MAX];
     struct lf_positionals given;
     size_t n = choose(flag, tool->bit, &o, &l);

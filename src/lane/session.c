@@ -46,7 +46,7 @@ static enum lf_status open_checkpoint(struct lf_session *s, const struct lf_engi
     if (!o || !o->dummy_weights)
         return lf_checkpoint_open(&s->checkpoint, s->folder, err);
     struct lf_dummy dummy = {.seed = o->dummy_seed, .layer = o->dummy_layer,
-                             .n_layers = o->n_dummy_layers,
+                             .n_layers = o->n_dummy_layers, .shared = o->dummy_shared,
                              .table_rows = o->dummy_table_rows ? o->dummy_table_rows
                                                                : LF_DUMMY_TABLE_ROWS};
     return lf_checkpoint_open_dummy(&s->checkpoint, s->folder, &dummy, err);
@@ -123,7 +123,7 @@ static enum lf_status require(const struct lf_memory *memory, struct lf_error *e
     return lf_memory_require(memory, err);
 }
 
-// Made-up weights are written by a pool of their own: the model's comes after them.
+// Made-up weights are written by a pool of their own; a device writes most of its own itself.
 static enum lf_status fill_weights(struct lf_session *s, struct lf_error *err) {
     struct lf_pool *pool;
     LF_TRY(lf_pool_open_at(&pool, &s->memory.placement, 1, err));
