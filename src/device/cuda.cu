@@ -16,7 +16,7 @@ enum {
 static const struct lf_error no_error = LF_ERROR_INIT;
 static const size_t reserve_bytes = (size_t)512 << 20; // a device with less free is too full
 
-static bool has_failed(const struct lf_cuda *cuda) {
+bool lf_cuda_has_failed(const struct lf_cuda *cuda) {
     return cuda->failure.status != LF_OK;
 }
 
@@ -32,7 +32,7 @@ static void enter(struct lf_cuda *cuda) {
 
 bool lf_cuda_ready(struct lf_cuda *cuda) {
     enter(cuda);
-    return !has_failed(cuda);
+    return !lf_cuda_has_failed(cuda);
 }
 
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what) {
@@ -40,6 +40,9 @@ void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what) {
         return;
     lf_fail(&cuda->failure, LF_E_DEVICE, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
             cudaGetErrorName(status));
+    // While launches are kept nothing may be asked; the end notes its own error.
+    if (cuda->kept)
+        return;
     // An error that stays after it was taken has poisoned the context.
     cudaGetLastError();
     cudaError_t again = cudaStreamQuery(cuda->stream);
@@ -185,7 +188,7 @@ bool lf_cuda_drain(struct lf_cuda *cuda) {
         lf_cuda_note(cuda, status, "launches");
         cuda->staged = 0;
     }
-    return !has_failed(cuda);
+    return !lf_cuda_has_failed(cuda);
 }
 
 enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err) {
@@ -211,7 +214,7 @@ static void restart_ring(struct lf_cuda *cuda) {
 // A launch has few tables: those before a restart lie at the ring's end, and stay whole.
 void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at) {
     *at = NULL;
-    if (has_failed(cuda))
+    if (lf_cuda_has_failed(cuda))
         return NULL;
     if (bytes > LF_CUDA_TABLE_BYTES) {
         lf_fail(&cuda->failure, LF_E_TOO_LARGE, "CUDA: a launch table of %zu bytes; at most %d",
@@ -219,6 +222,9 @@ void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at) {
         return NULL;
     }
     size_t room = (bytes + TABLE_ALIGNMENT - 1) / TABLE_ALIGNMENT * TABLE_ALIGNMENT;
+    cuda->table_bytes += room;
+    if (cuda->kept)
+        return lf_cuda_graph_room(cuda, room, at);
     if (cuda->used + room > RING_BYTES)
         restart_ring(cuda);
     size_t place = cuda->used;
@@ -243,7 +249,7 @@ bool lf_cuda_begin(struct lf_cuda *cuda) {
                                            cudaMemcpyHostToDevice, cuda->stream), "launch tables");
     cuda->sent = cuda->used;
     cuda->launches++;
-    return !has_failed(cuda);
+    return !lf_cuda_has_failed(cuda);
 }
 
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda) {
@@ -259,13 +265,13 @@ void lf_cuda_mark(struct lf_cuda *cuda, int mark) {
     LF_ASSERT(mark >= 0 && mark < LF_CUDA_MARKS);
     if (lf_cuda_ready(cuda) && !*event)
         lf_cuda_note(cuda, cudaEventCreate(event), "time mark");
-    if (!has_failed(cuda))
+    if (!lf_cuda_has_failed(cuda))
         lf_cuda_note(cuda, cudaEventRecord(*event, cuda->stream), "time mark");
 }
 
 float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to) {
     float ms = 0;
-    if (!has_failed(cuda))
+    if (!lf_cuda_has_failed(cuda))
         lf_cuda_note(cuda, cudaEventElapsedTime(&ms, cuda->mark[from], cuda->mark[to]),
                      "time marks");
     return ms;

@@ -49,6 +49,8 @@ LF_CHECKED enum lf_status lf_cuda_download(struct lf_cuda *cuda, void *to, const
 LF_CHECKED enum lf_status lf_cuda_wait(struct lf_cuda *cuda, struct lf_error *err);
 // A fault poisoned the context, or a wait passed its deadline (engine.md F-3, F-4): all is over.
 bool lf_cuda_is_lost(const struct lf_cuda *cuda);
+// A failure waits to be reported.
+bool lf_cuda_has_failed(const struct lf_cuda *cuda);
 
 // A launch's table: copied now, on the device before the next launch. NULL after a failure.
 enum { LF_CUDA_TABLE_BYTES = 2 << 20 };

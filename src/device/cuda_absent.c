@@ -1,5 +1,6 @@
 // Stands for cuda.cu in a program built without CUDA: no device opens, so nothing else is called.
 #include "device/cuda.h"
+#include "device/cuda_graph.h"
 #include "device/cuda_dummy.h"
 
 enum lf_status lf_cuda_open(struct lf_cuda **out, int index, struct lf_error *err) {
@@ -97,4 +98,30 @@ void lf_cuda_dummy(struct lf_cuda *cuda, void *to, const struct lf_dummy_rule *r
                    uint64_t offset, uint64_t bytes) {
     (void)to, (void)rule, (void)offset, (void)bytes;
     LF_ASSERT(!cuda);
+}
+
+bool lf_cuda_has_failed(const struct lf_cuda *cuda) {
+    return lf_cuda_is_lost(cuda);
+}
+
+void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
+    (void)table_bytes;
+    LF_ASSERT(!cuda);
+}
+
+struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+    return NULL;
+}
+
+void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
+    LF_ASSERT(!cuda && !graph);
+}
+
+void lf_cuda_graph_free(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
+    LF_ASSERT(!cuda && !graph);
+}
+
+uint64_t lf_cuda_table_bytes(const struct lf_cuda *cuda) {
+    return lf_cuda_launches(cuda);
 }

@@ -1,4 +1,4 @@
-// The parts of a device, for cuda.cu and cuda_moves.cu alone.
+// The parts of a device, for the files cuda*.cu of this folder alone.
 #pragma once
 #include "device/cuda_stream.cuh"
 
@@ -13,12 +13,13 @@ struct lf_cuda {
     cudaEvent_t mark[LF_CUDA_MARKS]; // made when first used
     cudaMemPool_t pool;
     uint8_t *ring_host, *ring_device; // tables of launches: pinned, and where they are sent
-    uint64_t launches;
+    uint64_t launches, table_bytes;
     size_t used, sent;                // bytes of the ring
     void *scratch;
     uint8_t *stage;
     size_t staged; // bytes of the stage that copies under way may still read
     uint64_t held, held_most; // bytes of the pool, read by any thread
+    struct lf_cuda_graph *kept; // what launches are kept in; NULL: they run
     struct lf_error failure;
     bool lost;
 };
@@ -27,3 +28,5 @@ struct lf_cuda {
 bool lf_cuda_ready(struct lf_cuda *cuda);
 // Waits for all that was queued, at most the deadline; false after a failure, which stays.
 bool lf_cuda_drain(struct lf_cuda *cuda);
+// lf_cuda_table_room of a launch that is kept.
+void *lf_cuda_graph_room(struct lf_cuda *cuda, size_t bytes, const void **at);

@@ -28,7 +28,12 @@ static uint32_t row_depth(const struct lf_v41 *m, uint64_t position, const struc
 void lf_batch_begin(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
     w->rows = w->rows_all = w->n_wanted = w->n_drops = 0;
-    w->entries[0].n = w->entries[1].n = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        w->entries[i].n = 0;
+        w->entries[i].cos = w->entries[i].sin = NULL;
+    }
+    // What the call before sent is over; a run of launches is known by what this one sends.
+    memset(&w->seen, 0, sizeof w->seen);
     lf_tables_begin(&w->tables);
     for (uint32_t s = 0; s < m->info.slots; s++)
         w->span[s] = (struct lf_span){0};

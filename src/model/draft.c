@@ -1,5 +1,6 @@
 #include "model/draft.h"
 
+#include "model/graphs.h"
 #include "model/target_ops.h"
 #include "model/v41.h"
 
@@ -179,6 +180,12 @@ static enum lf_status check_ask(const struct lf_v41 *m, const struct lf_draft_as
     return LF_OK;
 }
 
+static void draft_pass(struct lf_v41 *m) {
+    for (uint32_t b = 0; b < m->t->draft_layers; b++)
+        lf_draft_block(m, &m->weights.draft->block[b]);
+    lf_draft_head(m);
+}
+
 static enum lf_status propose(struct lf_target *target, const struct lf_draft_ask *ask, uint32_t n,
                               struct lf_draft *out, struct lf_error *err) {
     struct lf_v41 *m = (struct lf_v41 *)target;
@@ -195,9 +202,7 @@ static enum lf_status propose(struct lf_target *target, const struct lf_draft_as
             slot[i] = ask[at + i].slot;
         lf_draft_fill(m, slot, now);
         lf_draft_start(m, ask + at, now);
-        for (uint32_t b = 0; b < m->t->draft_layers; b++)
-            lf_draft_block(m, &m->weights.draft->block[b]);
-        lf_draft_head(m);
+        lf_graphs_run(m, LF_RUN_DRAFTS, draft_pass);
         lf_draft_choose(m, ask + at, now, out + at);
     }
     return lf_mem_wait(m->shape.memory, err);

@@ -1,3 +1,4 @@
+#include "model/graphs.h"
 #include "model/v41.h"
 
 void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows, uint32_t dim) {
@@ -117,4 +118,8 @@ void lf_forward(struct lf_v41 *m) {
     for (uint32_t l = 0; l < m->t->layers && m->work.rows; l++)
         lf_forward_layer(m, &m->weights.layer[l]);
     lf_head(m);
+}
+
+void lf_forward_round(struct lf_v41 *m) {
+    lf_graphs_run(m, LF_RUN_ROUND, lf_forward);
 }

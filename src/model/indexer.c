@@ -65,15 +65,18 @@ static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t
                           .n_selected = w->n_selected + first});
 }
 
-void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer) {
-    struct lf_work *w = &m->work;
-    uint32_t most = 0;
-    for (uint32_t r = 0; r < w->rows; r++) {
-        uint32_t visible = (uint32_t)((w->row[r].position + 1) / layer->ratio);
+bool lf_indexer_scores(const struct lf_v41 *m, uint32_t ratio) {
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < m->work.rows; r++) {
+        uint64_t visible = (m->work.row[r].position + 1) / ratio;
         most = visible > most ? visible : most;
     }
-    // Where every row sees at most topk entries, no score is needed (model.md 8.6).
-    bool scores = most > m->t->index_topk;
+    return most > m->t->index_topk;
+}
+
+void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    bool scores = lf_indexer_scores(m, layer->ratio);
     if (scores)
         queries(m, layer);
     for (uint32_t first = 0; first < w->rows; first += w->score_rows) {

@@ -10,6 +10,7 @@
 #include "kernel/index_score/index_score.h"
 #include "kernel/index_select/index_select.h"
 #include "kernel/linear/linear.h"
+#include "model/graphs.h"
 #include "model/page.h"
 #include "model/target_ops.h"
 #include "model/v41.h"
@@ -215,6 +216,7 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
                         err));
     m->work_taken = m->work.bytes - (options->device ? m->work.bytes_here : 0);
     LF_TRY(open_states(m, err));
+    LF_TRY(lf_graphs_open(m, err));
     return lf_mem_wait(m->device.memory, err);
 }
 
@@ -227,6 +229,7 @@ void lf_model_close(struct lf_target *target) {
     for (uint32_t s = 0; m->state && s < m->info.slots; s++)
         if (m->state[s].history)
             lf_state_close(&m->state[s], &m->shape);
+    lf_graphs_close(m);
     lf_tables_close(&m->lanes);
     lf_work_close(&m->work, m->device.memory);
     lf_mem_free(m->device.memory, m->weights_there);

@@ -143,19 +143,23 @@ static const uint32_t *masks(struct lf_v41 *m, const struct lf_window *w, size_t
     return table.seen;
 }
 
-// The rows of a window from logits and on; what kernels draw goes to work.drawn from there on.
-static void sample(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
-                   const float *logits, uint64_t position, uint32_t *drawn) {
+// What the rows of a window draw by, the first at a position.
+static void list_draws(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
+                       uint64_t position, struct lf_sample_row *row) {
     size_t mask_words = (m->info.vocab + 31) / 32;
     const uint32_t *mask = masks(m, w, rows * mask_words);
-    struct lf_sample_row row[LF_WINDOW_MAX];
     for (uint32_t i = 0; i < rows; i++)
         row[i] = (struct lf_sample_row){.rule = w->rule, .position = position + i,
                                         .mask = mask ? mask + i * mask_words : NULL};
+}
+
+// From the first rows of logits to those of work.drawn.
+static void sample(struct lf_v41 *m, const struct lf_sample_row *row, uint32_t rows,
+                   const float *logits) {
     m->k.sample(&m->device, &(struct lf_sample_args){.rows = rows, .vocab = m->info.vocab,
                                                      .logits = logits,
                                                      .logits_stride = m->info.vocab, .row = row,
-                                                     .drawn = drawn});
+                                                     .drawn = m->work.drawn});
 }
 
 // drawn and row where kernels work.
@@ -167,22 +171,35 @@ static void log_probabilities(struct lf_v41 *m, uint32_t rows, const float *logi
                                                          .drawn = drawn, .top = top, .row = row});
 }
 
-// Rows of one window: draws into work.drawn and work.logprob at place at, where it wants them.
-static void draw_window(struct lf_v41 *m, const struct lf_window *w, uint32_t rows,
-                        const float *logits, uint64_t position, uint32_t at) {
-    sample(m, w, rows, logits, position, m->work.drawn + at);
-    if (w->logprobs)
-        log_probabilities(m, rows, logits, m->work.drawn + at, w->top_logprobs,
-                          m->work.logprob + at);
+// What draw_last asks for has no row of its own and draws one.
+static uint32_t drawn_rows(const struct lf_window *w) {
+    return w->rows ? w->rows : 1;
 }
 
-// What a window drew, from kernels to the caller.
-static void read_window(struct lf_v41 *m, const struct lf_window *w, uint32_t rows, uint32_t at,
-                        uint32_t *drawn) {
-    lf_mem_download(m->device.memory, drawn, m->work.drawn + at, rows * sizeof *drawn);
-    if (w->logprobs)
-        lf_mem_download(m->device.memory, w->logprobs, m->work.logprob + at,
-                        rows * sizeof *w->logprobs);
+// Of the windows that want them, whose rows stand one after the other in logits and work.drawn.
+static void judge_windows(struct lf_v41 *m, const struct lf_window *w, uint32_t n,
+                          const float *logits) {
+    for (uint32_t i = 0, at = 0, rows; i < n; i++, at += rows) {
+        rows = drawn_rows(&w[i]);
+        if (w[i].logprobs)
+            log_probabilities(m, rows, logits + (size_t)at * m->info.vocab, m->work.drawn + at,
+                              w[i].top_logprobs, m->work.logprob + at);
+    }
+}
+
+// What windows drew, from kernels to the caller: the first download is the one that waits.
+static void read_windows(struct lf_v41 *m, const struct lf_window *w, uint32_t n,
+                         uint32_t *drawn) {
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < n; i++)
+        all += drawn_rows(&w[i]);
+    lf_mem_download(m->device.memory, drawn, m->work.drawn, all * sizeof *drawn);
+    for (uint32_t i = 0, at = 0, rows; i < n; i++, at += rows) {
+        rows = drawn_rows(&w[i]);
+        if (w[i].logprobs)
+            lf_mem_download(m->device.memory, w[i].logprobs, m->work.logprob + at,
+                            rows * sizeof *w[i].logprobs);
+    }
 }
 
 static enum lf_status check_top(const struct lf_window *w, struct lf_error *err) {
@@ -215,17 +232,18 @@ static enum lf_status check_windows(const struct lf_v41 *m, const struct lf_wind
 static enum lf_status verify(struct lf_target *target, const struct lf_window *w, uint32_t n,
                              uint32_t *drawn, struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
+    struct lf_sample_row row[LF_LAUNCH_ROWS];
     LF_TRY(check_windows(m, w, n, err));
     lf_batch_begin(m);
     for (uint32_t i = 0; i < n; i++)
         lf_batch_add(m, w[i].slot, w[i].pos0, w[i].tok, w[i].rows, NULL, 0);
     lf_batch_end(m);
-    lf_forward(m);
+    lf_forward_round(m);
     for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows)
-        draw_window(m, &w[i], w[i].rows, m->work.logits + (size_t)at * m->info.vocab,
-                    w[i].pos0 + 1, at);
-    for (uint32_t i = 0, at = 0; i < n; at += w[i++].rows)
-        read_window(m, &w[i], w[i].rows, at, drawn + at);
+        list_draws(m, &w[i], w[i].rows, w[i].pos0 + 1, row + at);
+    sample(m, row, m->work.rows, m->work.logits);
+    judge_windows(m, w, n, m->work.logits);
+    read_windows(m, w, n, drawn);
     LF_TRY(lf_mem_wait(m->shape.memory, err));
     for (uint32_t i = 0; i < n; i++)
         m->state[w[i].slot].pending_rows = w[i].rows;
@@ -261,6 +279,7 @@ static enum lf_status keep(struct lf_target *target, const struct lf_window *w,
 static enum lf_status draw_last(struct lf_target *target, const struct lf_window *w,
                                 uint32_t *drawn, struct lf_error *err) {
     struct lf_v41 *m = model_of(target);
+    struct lf_sample_row row;
     LF_TRY(check_slot(m, w->slot, err));
     const struct lf_state *s = &m->state[w->slot];
     if (w->rows != 0 || w->pos0 != s->length)
@@ -272,8 +291,10 @@ static enum lf_status draw_last(struct lf_target *target, const struct lf_window
                        w->slot, (unsigned long long)w->pos0);
     LF_TRY(check_top(w, err));
     lf_tables_begin(&m->work.tables);
-    draw_window(m, w, 1, s->last, w->pos0, 0);
-    read_window(m, w, 1, 0, drawn);
+    list_draws(m, w, 1, w->pos0, &row);
+    sample(m, &row, 1, s->last);
+    judge_windows(m, w, 1, s->last);
+    read_windows(m, w, 1, drawn);
     return lf_mem_wait(m->shape.memory, err);
 }
 

@@ -27,6 +27,7 @@ struct lf_v41 {
     struct lf_state_shape shape;
     struct lf_state *state; // [slots]
     uint64_t saved_bytes;   // all saved states together, each page once
+    struct lf_graphs *graphs; // graphs.c; NULL: launches run as they are
     struct lf_tables lanes;       // what lanes.c puts there, as kernels see it:
     struct lf_paged *lane_entry, *lane_key; // [sources][slots]
     uint8_t **lane_ring;          // [rings, open rows, taps][slots]
@@ -72,6 +73,8 @@ void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min);
 
 // Section 4 of model.md over work.row: logits of the wanted rows land in work.logits in row order.
 void lf_forward(struct lf_v41 *m);
+// The same over the windows of a round.
+void lf_forward_round(struct lf_v41 *m);
 
 // One layer of it: Engram where it has one, attention, experts.
 void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer);
@@ -96,6 +99,8 @@ void lf_head(struct lf_v41 *m);                                      // 10
 // What lf_attention_run consists of, in this order.
 void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer); // 8.1
 void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7: index sources
+// Whether a row sees more entries of a ratio than are selected, so that they are scored (8.6).
+bool lf_indexer_scores(const struct lf_v41 *m, uint32_t ratio);
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer); // 8.8
 void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer); // 8.9
 // The call's newest keys go to the rings after attention: long chunks read their own (8.3).

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "device/cuda_graph.h"
 #include "device/cuda_memory.h"
 #include "host/host_cuda.h"
 #include "kernel/cuda_table.h"
@@ -249,6 +250,56 @@ static void does_a_wait_end_at_its_deadline(void **state) {
     lf_cuda_close(cuda);
 }
 
+static void does_a_graph_run_its_launches_over_what_lies_there_by_then(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    uint16_t host[2][DIM] = {{0}}, *row;
+    (void)state;
+    for (int i = 0; i < DIM; i++)
+        host[1][i] = 0x3F80;
+    assert_int_equal(lf_cuda_alloc(cuda, (void **)&row, sizeof host, "a row", &err), LF_OK);
+    struct lf_rms_norm_args args = {.rows = 1, .dim = DIM, .x = row, .x_stride = DIM,
+                                    .w = row + DIM, .y = row, .y_stride = DIM};
+    lf_cuda_graph_begin(cuda, 0);
+    lf_cuda_kernels.rms_norm(&(struct lf_device){.cuda = cuda}, &args);
+    struct lf_cuda_graph *graph = lf_cuda_graph_end(cuda);
+    assert_non_null(graph);
+    for (uint16_t value = 0x4000; value < 0x4200; value += 0x80) {
+        host[0][0] = value;
+        lf_cuda_upload(cuda, row, host, sizeof host);
+        lf_cuda_graph_launch(cuda, graph);
+        uint16_t first;
+        assert_int_equal(lf_cuda_download(cuda, &first, row, sizeof first, &err), LF_OK);
+        assert_int_equal(first, 0x4100); // one number of DIM: sqrt(DIM)
+    }
+    lf_cuda_graph_free(cuda, graph);
+    lf_cuda_free(cuda, row);
+    lf_cuda_close(cuda);
+}
+
+// Tables of launches that are kept stay with them, however many others go through the ring.
+static void do_tables_of_a_graph_keep_to_what_was_asked_for(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    (void)state;
+    lf_cuda_graph_begin(cuda, 512);
+    const uint8_t *first = lf_cuda_table(cuda, "first", 6);
+    assert_ptr_equal(lf_cuda_table(cuda, "second", 7), first + 256);
+    struct lf_cuda_graph *graph = lf_cuda_graph_end(cuda);
+    assert_non_null(graph);
+    char back[6];
+    assert_int_equal(lf_cuda_download(cuda, back, first, sizeof back, &err), LF_OK);
+    assert_string_equal(back, "first");
+    lf_cuda_graph_free(cuda, graph);
+    lf_cuda_graph_begin(cuda, 256);
+    assert_non_null(lf_cuda_table(cuda, "first", 6));
+    assert_null(lf_cuda_table(cuda, "second", 7));
+    assert_null(lf_cuda_graph_end(cuda));
+    assert_int_equal(lf_cuda_wait(cuda, &err), LF_E_TOO_LARGE);
+    assert_string_equal(err.text, "CUDA: tables of a graph of more than 256 bytes");
+    lf_cuda_close(cuda);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(does_a_machine_without_a_device_say_so, reset),
@@ -260,6 +311,8 @@ int main(void) {
         cmocka_unit_test_setup(is_a_device_lost_once_its_error_stays, reset),
         cmocka_unit_test_setup(is_a_table_past_its_bound_refused, reset),
         cmocka_unit_test_setup(do_tables_survive_the_ring_that_they_fill, reset),
+        cmocka_unit_test_setup(does_a_graph_run_its_launches_over_what_lies_there_by_then, reset),
+        cmocka_unit_test_setup(do_tables_of_a_graph_keep_to_what_was_asked_for, reset),
         cmocka_unit_test_setup(do_bytes_come_back_as_they_went, reset),
         cmocka_unit_test_setup(are_held_bytes_counted_and_their_peak_kept, reset),
         cmocka_unit_test_setup(does_memory_that_is_not_there_leave_no_failure, reset),

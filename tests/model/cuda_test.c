@@ -70,11 +70,15 @@ static enum lf_status prefill(struct lf_error *err) {
     return target->ops->prefill(target, &chunk, 1, err);
 }
 
-static enum lf_status verify(uint32_t *drawn, struct lf_error *err) {
+static enum lf_status verify_rows(uint32_t rows, uint32_t *drawn, struct lf_error *err) {
     static const struct lf_sampling rule = {0};
-    static const uint32_t tok[2] = {7, 8};
-    struct lf_window w = {.rows = 2, .pos0 = ROWS, .tok = tok, .rule = &rule};
+    static const uint32_t tok[3] = {7, 8, 9};
+    struct lf_window w = {.rows = rows, .pos0 = ROWS, .tok = tok, .rule = &rule};
     return target->ops->verify(target, &w, 1, drawn, err);
+}
+
+static enum lf_status verify(uint32_t *drawn, struct lf_error *err) {
+    return verify_rows(2, drawn, err);
 }
 
 static void are_weights_brought_to_the_device_and_named_for_it(void **state) {
@@ -209,6 +213,63 @@ static void does_a_lost_device_refuse_to_reset_a_slot(void **state) {
                                   "(cudaErrorIllegalAddress)");
 }
 
+enum { ROUNDS = 5, VOCAB_MAX = 4096 };
+// What rounds of one row tell, and the pass of the drafter before each.
+struct told {
+    uint32_t drawn[ROUNDS];
+    float logits[ROUNDS][VOCAB_MAX];
+    struct lf_draft draft[ROUNDS];
+};
+
+static void tell_rounds(struct told *told) {
+    static const struct lf_sampling rule = {.temperature = 1, .seed = 5};
+    struct lf_error err = LF_ERROR_INIT;
+    uint32_t pending = 7, vocab = target->ops->info(target)->vocab, kept = 1;
+    assert_true(vocab <= VOCAB_MAX);
+    must(prefill(&err), &err);
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        struct lf_draft_ask ask = {.slot = 0, .pending = pending, .rule = &rule};
+        struct lf_window w = {.rows = 1, .pos0 = ROWS + i, .tok = &pending, .rule = &rule};
+        must(target->drafter->propose(target, &ask, 1, &told->draft[i], &err), &err);
+        must(target->ops->verify(target, &w, 1, &told->drawn[i], &err), &err);
+        memcpy(told->logits[i], lf_model_logits(target, 0, 0), vocab * sizeof(float));
+        must(target->ops->keep(target, &w, &kept, 1, &err), &err);
+        pending = told->drawn[i];
+    }
+}
+
+// Of one parity of positions and of the other the first rounds run as they are; then come graphs.
+static void does_a_round_kept_as_a_graph_tell_what_its_launches_told(void **state) {
+    static struct told plain, graphs;
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    struct lf_graphs *kept = m->graphs;
+    (void)state;
+    m->graphs = NULL;
+    tell_rounds(&plain);
+    m->graphs = kept;
+    start_over(state);
+    unsigned before = host_cuda.graphs;
+    tell_rounds(&graphs);
+    assert_int_equal(host_cuda.graphs - before, (ROUNDS - 2) + (ROUNDS - 1));
+    assert_memory_equal(&plain, &graphs, sizeof plain);
+}
+
+static void does_a_graph_that_cannot_be_made_fail_its_round_alone(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    uint32_t first[3], again[3];
+    (void)state;
+    must(prefill(&err), &err);
+    must(verify_rows(3, first, &err), &err);
+    start_over(state);
+    must(prefill(&err), &err);
+    host_cuda.fail_launch = INVALID_VALUE;
+    assert_int_equal(verify_rows(3, again, &err), LF_E_DEVICE);
+    assert_string_equal(err.text, "CUDA: embed: an error (cudaError)");
+    err = (struct lf_error)LF_ERROR_INIT;
+    must(verify_rows(3, again, &err), &err);
+    assert_memory_equal(first, again, sizeof first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_weights_brought_to_the_device_and_named_for_it),
@@ -217,6 +278,9 @@ int main(void) {
         cmocka_unit_test_setup(does_a_failed_launch_fail_its_call_and_no_other, start_over),
         cmocka_unit_test_setup(does_a_prompt_whose_launch_fails_leave_the_slot_empty, start_over),
         cmocka_unit_test_setup(does_storage_that_cannot_be_had_fail_the_growth_alone, start_over),
+        cmocka_unit_test_setup(does_a_round_kept_as_a_graph_tell_what_its_launches_told,
+                               start_over),
+        cmocka_unit_test_setup(does_a_graph_that_cannot_be_made_fail_its_round_alone, start_over),
         // The last: nothing comes after.
         cmocka_unit_test_setup(does_a_lost_device_refuse_to_reset_a_slot, start_over),
     };

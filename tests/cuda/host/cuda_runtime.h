@@ -43,9 +43,11 @@ enum cudaMemPoolAttr {
     cudaMemPoolAttrUsedMemCurrent,
     cudaMemPoolAttrUsedMemHigh,
 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 enum { cudaStreamNonBlocking = 1 };
 typedef struct host_stream *cudaStream_t;
 typedef struct host_event *cudaEvent_t;
+typedef struct host_graph *cudaGraph_t, *cudaGraphExec_t;
 typedef struct host_pool *cudaMemPool_t;
 enum cudaMemoryType {
     cudaMemoryTypeHost = 1,
@@ -95,8 +97,15 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream);
 
-// Runs body(ctx) in every thread of every block.
-cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+
+// Runs body(ctx) in every thread of every block, or keeps it with a copy of ctx for a graph.
+cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx, size_t bytes);
 
 template <typename Args>
 struct host_call {
@@ -114,7 +123,7 @@ template <typename Args>
 static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Args),
                                       Args args) {
     host_call<Args> call = {kernel, args};
-    return host_launch(config->gridDim, config->blockDim, host_run<Args>, &call);
+    return host_launch(config->gridDim, config->blockDim, host_run<Args>, &call, sizeof call);
 }
 
 void __syncthreads();

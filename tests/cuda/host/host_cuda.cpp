@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <ucontext.h>
+#include <vector>
 
 enum { THREADS_MAX = 1024, STACK_BYTES = 128 << 10, WARP = 32 };
 
@@ -106,7 +107,18 @@ static void run_block(unsigned threads) {
     swapcontext(&host.launcher, &host.context[0]);
 }
 
-cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx) {
+// A launch that is kept, with its own copy of the parameter.
+struct host_kept {
+    dim3 grid, block;
+    void (*body)(void *ctx);
+    std::vector<char> ctx;
+};
+struct host_graph {
+    std::vector<host_kept> launch;
+};
+static host_graph *capturing; // memory and events are not to be touched meanwhile
+
+cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx, size_t bytes) {
     if (host_cuda.fail_launch) {
         cudaError_t status = (cudaError_t)host_cuda.fail_launch;
         host_cuda.sticky = host_cuda.fail_sticks ? (int)status : 0;
@@ -115,6 +127,11 @@ cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ct
     }
     if (block.x > THREADS_MAX || grid.y > 65535 || grid.z > 65535)
         return cudaErrorInvalidValue;
+    if (capturing) {
+        const char *from = (const char *)ctx;
+        capturing->launch.push_back({grid, block, body, std::vector<char>(from, from + bytes)});
+        return cudaSuccess;
+    }
     if (!host.stack)
         host.stack = (char *)malloc((size_t)THREADS_MAX * STACK_BYTES);
     if (!host.stack)
@@ -133,6 +150,44 @@ cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ct
             }
     if (host_cuda.leave)
         host_cuda.leave();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+    if (capturing)
+        return cudaErrorInvalidValue;
+    capturing = new host_graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+    *graph = capturing;
+    capturing = NULL;
+    return *graph ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned) {
+    *exec = new host_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+    cudaError_t status = cudaSuccess;
+    host_cuda.graphs++;
+    for (size_t i = 0; i < exec->launch.size() && status == cudaSuccess; i++) {
+        host_kept &kept = exec->launch[i];
+        status = host_launch(kept.grid, kept.block, kept.body, kept.ctx.data(), kept.ctx.size());
+    }
+    return status;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    delete exec;
     return cudaSuccess;
 }
 
@@ -248,6 +303,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t) {
+    if (capturing)
+        return cudaErrorInvalidValue;
     return host_cuda.busy && !host_cuda.sticky ? cudaErrorNotReady : state();
 }
 
@@ -270,6 +327,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+    if (capturing)
+        return cudaErrorInvalidValue;
     clock_gettime(CLOCK_MONOTONIC, &event->at);
     return state();
 }
@@ -351,6 +410,8 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr what, void *v
 }
 
 cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) {
+    if (capturing)
+        return cudaErrorInvalidValue;
     cudaError_t status = cudaMalloc(out, bytes);
     if (*out)
         pool_used += bytes;
@@ -359,17 +420,23 @@ cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t) {
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t) {
+    if (capturing)
+        return cudaErrorInvalidValue;
     pool_used -= head_of(memory)->bytes;
     return cudaFree(memory);
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t) {
+    if (capturing)
+        return cudaErrorInvalidValue;
     memmove(to, from, bytes);
     return state();
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t) {
+    if (capturing)
+        return cudaErrorInvalidValue;
     memset(to, byte, bytes);
     return state();
 }

@@ -15,6 +15,7 @@ struct host_cuda {
     int sticky;       // the error that stays, or 0
     int fail_alloc;   // the allocation from now that finds no memory, 1: the next; or 0
     bool busy;        // the stream never ends
+    unsigned graphs;  // launched
     void (*enter)(void), (*leave)(void); // called around the blocks of a launch, or NULL
 };
 extern struct host_cuda host_cuda;

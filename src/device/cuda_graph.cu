@@ -1,0 +1,93 @@
+// Graphs of launches. Their tables stay on the device as long as the graph does.
+#include "device/cuda_graph.h"
+
+#include <stdlib.h>
+#include "device/cuda_state.cuh"
+
+struct lf_cuda_graph {
+    cudaGraphExec_t exec;
+    uint8_t *tables, *host; // tables of the launches: there, and here until the end
+    size_t bytes, used;
+};
+
+static const char graph_what[] = "a graph of launches";
+
+void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
+    struct lf_error err = LF_ERROR_INIT;
+    LF_ASSERT(!cuda->kept);
+    // Tables of the ring that no launch has sent yet are not the graph's to send.
+    if (!lf_cuda_begin(cuda))
+        return;
+    struct lf_cuda_graph *graph = (struct lf_cuda_graph *)calloc(1, sizeof *graph);
+    uint8_t *host = (uint8_t *)malloc(table_bytes + 1);
+    void *tables = NULL;
+    if (!graph || !host ||
+        lf_cuda_alloc(cuda, &tables, table_bytes, "tables of a graph", &err) != LF_OK) {
+        free(graph);
+        free(host);
+        lf_fail(&cuda->failure, LF_E_MEM, "CUDA: no memory for tables of a graph: %zu bytes",
+                table_bytes);
+        return;
+    }
+    *graph = {NULL, (uint8_t *)tables, host, table_bytes, 0};
+    lf_cuda_note(cuda, cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal),
+                 graph_what);
+    if (lf_cuda_ready(cuda))
+        cuda->kept = graph;
+    else
+        lf_cuda_graph_free(cuda, graph);
+}
+
+void *lf_cuda_graph_room(struct lf_cuda *cuda, size_t bytes, const void **at) {
+    struct lf_cuda_graph *graph = cuda->kept;
+    if (bytes > graph->bytes - graph->used) {
+        lf_fail(&cuda->failure, LF_E_TOO_LARGE, "CUDA: tables of a graph of more than %zu bytes",
+                graph->bytes);
+        return NULL;
+    }
+    size_t place = graph->used;
+    graph->used += bytes;
+    *at = graph->tables + place;
+    return graph->host + place;
+}
+
+struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
+    struct lf_cuda_graph *graph = cuda->kept;
+    cudaGraph_t launches = NULL;
+    if (!graph)
+        return NULL;
+    cuda->kept = NULL;
+    lf_cuda_note(cuda, cudaStreamEndCapture(cuda->stream, &launches), graph_what);
+    if (lf_cuda_ready(cuda))
+        lf_cuda_note(cuda, cudaGraphInstantiate(&graph->exec, launches, 0), graph_what);
+    if (launches)
+        lf_cuda_note(cuda, cudaGraphDestroy(launches), graph_what);
+    lf_cuda_upload(cuda, graph->tables, graph->host, graph->used);
+    free(graph->host);
+    graph->host = NULL;
+    if (lf_cuda_ready(cuda))
+        return graph;
+    lf_cuda_graph_free(cuda, graph);
+    return NULL;
+}
+
+void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
+    if (lf_cuda_begin(cuda))
+        lf_cuda_note(cuda, cudaGraphLaunch(graph->exec, cuda->stream), graph_what);
+}
+
+void lf_cuda_graph_free(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
+    if (!graph)
+        return;
+    // A launch on its way still reads it.
+    lf_cuda_drain(cuda);
+    if (graph->exec)
+        lf_cuda_note(cuda, cudaGraphExecDestroy(graph->exec), graph_what);
+    lf_cuda_free(cuda, graph->tables);
+    free(graph->host);
+    free(graph);
+}
+
+uint64_t lf_cuda_table_bytes(const struct lf_cuda *cuda) {
+    return cuda->table_bytes;
+}
