@@ -12,22 +12,50 @@ enum { LF_WARP = 32 };
 
 enum { LF_PARAMETER_BYTES = 4096 }; // of a launch, on every toolkit
 
+// How a launch differs from most.
+struct lf_launch_choice {
+    uint32_t shared_bytes; // dynamic shared memory
+    bool early;            // may begin before those ahead end: lf_wait_for_launches waits for them
+};
+
 // A launch without blocks is none. name: of the kernel, for the sentence of a failure.
 template <typename Args>
 static void lf_cuda_launch(struct lf_device *device, const char *name, void (*kernel)(Args),
-                           dim3 grid, uint32_t threads, const Args &args) {
+                           dim3 grid, uint32_t threads, const Args &args,
+                           struct lf_launch_choice choice = {0, false}) {
     static_assert(sizeof(Args) <= LF_PARAMETER_BYTES, "a launch's parameter is too large");
     if (!lf_cuda_begin(device->cuda) || !grid.x || !grid.y || !grid.z)
         return;
     cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = grid;
     config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = choice.shared_bytes;
     config.stream = lf_cuda_stream(device->cuda);
+    config.attrs = &early;
+    config.numAttrs = choice.early;
     lf_cuda_note(device->cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
+}
+
+// Before a launch with more dynamic shared memory than any kernel may have unasked.
+template <typename Args>
+static void lf_cuda_allow_shared(struct lf_device *device, const char *name, void (*kernel)(Args),
+                                 uint32_t shared_bytes) {
+    if (lf_cuda_begin(device->cuda))
+        lf_cuda_note(device->cuda,
+                     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)shared_bytes), name);
 }
 
 __host__ __device__ static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {
     return (uint32_t)((items + a_block - 1) / a_block);
+}
+
+// A value that all lanes have: said so that the compiler knows it.
+__device__ static inline uint32_t lf_same(uint32_t value) {
+    return __shfl_sync(LF_ALL_LANES, value, 0);
 }
 
 // Place of a thread among all of a launch in one dimension.

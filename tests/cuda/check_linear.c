@@ -135,6 +135,12 @@ static void linear_small(struct check *c, const struct sizes *s) {
                                 {formats[f], 19, 32, rows[5 - i]}};
             linear_problem(c, s->name, map, 3, i % STYLES);
         }
+    for (int f = 0; f < LF_WEIGHT_FORMATS; f++) {
+        // Many rows: several tiles of them and a part of K begun; several tiles of outputs.
+        struct map many[] = {
+            {formats[f], 90, 672, 200}, {formats[f], 135, 96, 67}, {formats[f], 20, 32, 130}};
+        linear_problem(c, s->name, many, 3, f % STYLES);
+    }
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 37, 3}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 651, 3}, 1, STYLE_WIDE);
 }

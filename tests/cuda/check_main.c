@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
            info->memory_bytes >> 20);
     bool is_fine = true;
     if (!strcmp(what, "time"))
-        check_times(&c, &release);
+        check_times(&c, &release, argc > 2 ? argv[2] : NULL);
     else
         is_fine = check_all(&c, !is_small, argc > 2 ? argv[2] : NULL);
     close_check(&c);

@@ -1,52 +1,34 @@
 // 16 bytes of a packed weight row as bf16 pairs: what one lane brings to the steps of a slab.
 #pragma once
 #include "format/matrix.h"
+#include "kernel/linear/linear_jobs.cuh"
 #include "kernel/linear/mma.cuh"
+#include "kernel/linear/stream.cuh"
 #include "kernel/packed_row.cuh"
-#include "kernel/settle.h"
-
-// A job as the device sees it.
-struct lf_linear_work {
-    const uint8_t *data, *scale;
-    const uint16_t *x;
-    const uint32_t *x_index;
-    void *y;
-    size_t x_stride, y_stride;
-    const uint32_t *group; // NULL, or whose rows the job has
-    uint32_t out, in, rows;
-    bool y_f32, whole; // whole: x and bf16 weights can be read in vectors
-};
-
-// How many rows a job has, which the host does not know of a group.
-__device__ static inline uint32_t lf_work_rows(const struct lf_linear_work &w) {
-    return w.group ? w.group[1] - w.group[0] : w.rows;
-}
-
-// The job of a group's rows alone (linear_groups.h).
-__device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_linear_work &w) {
-    struct lf_linear_work own = w;
-    if (!w.group)
-        return own;
-    size_t first = w.group[0];
-    own.rows = w.group[1] - w.group[0];
-    if (own.x_index)
-        own.x_index += first;
-    else
-        own.x += first * own.x_stride;
-    own.y = (char *)own.y + first * own.y_stride * (own.y_f32 ? sizeof(float) : sizeof(uint16_t));
-    return own;
-}
 
 // Elements of a chunk; a slab is the chunks of four lanes.
 __host__ __device__ constexpr uint32_t lf_chunk_elements(enum lf_weight_format format) {
     return format == LF_WEIGHT_BF16 ? 8 : format == LF_WEIGHT_FP8 ? 16 : 32;
 }
 
-// As it is stored; scale: of 32 elements.
-struct lf_chunk {
-    uint32_t word[4];
-    uint32_t scale;
-};
+// Bytes of so many elements of a row.
+template <enum lf_weight_format format>
+__device__ static inline size_t lf_chunk_at(size_t elements) {
+    return format == LF_WEIGHT_BF16  ? 2 * elements
+           : format == LF_WEIGHT_FP8 ? elements
+                                     : elements / 2;
+}
+
+// Where the scale of output `out`, element k is.
+template <enum lf_weight_format format>
+__device__ static inline size_t lf_scale_at(uint32_t in, uint32_t out, uint32_t k) {
+    return (size_t)(format == LF_WEIGHT_FP8 ? out / 32 : out) * (in / 32) + k / 32;
+}
+
+// Elements left, where fewer than none are none.
+__device__ static inline uint32_t lf_left(int32_t elements) {
+    return elements > 0 ? (uint32_t)elements : 0;
+}
 
 // bf16 number i of a row of `in`; zero past its end.
 __device__ static inline uint32_t lf_bf16_at(const uint16_t *row, uint32_t i, uint32_t in) {
@@ -59,32 +41,13 @@ __device__ static inline void lf_load_eight(const uint16_t *row, uint32_t k, uin
     if (whole) {
         uint4 all = {0, 0, 0, 0};
         if (k < in)
-            all = *(const uint4 *)(row + k);
+            all = lf_load_16(row + k);
         word[0] = all.x, word[1] = all.y, word[2] = all.z, word[3] = all.w;
         return;
     }
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++)
         word[i] = lf_bf16_at(row, k + 2 * i, in) | lf_bf16_at(row, k + 2 * i + 1, in) << 16;
-}
-
-// Output `out`, elements k on; codes of zero past the row's end.
-template <enum lf_weight_format format>
-__device__ static inline void lf_load_chunk(const struct lf_linear_work &w, uint32_t out,
-                                            uint32_t k, struct lf_chunk *chunk) {
-    if (format == LF_WEIGHT_BF16) {
-        lf_load_eight((const uint16_t *)w.data + (size_t)out * w.in, k, w.in, w.whole,
-                      chunk->word);
-        return;
-    }
-    size_t at = (size_t)out * w.in + k, scale_row = format == LF_WEIGHT_FP8 ? out / 32 : out;
-    uint4 all = {0, 0, 0, 0};
-    chunk->scale = 127;
-    if (k < w.in) {
-        all = *(const uint4 *)(w.data + (format == LF_WEIGHT_FP8 ? at : at / 2));
-        chunk->scale = w.scale[scale_row * (w.in / 32) + k / 32];
-    }
-    chunk->word[0] = all.x, chunk->word[1] = all.y, chunk->word[2] = all.z, chunk->word[3] = all.w;
 }
 
 // The upper halves of two float32: weights are exact in bf16, but for FP8 below 2^-133.
@@ -132,34 +95,65 @@ __device__ static inline uint32_t lf_power_bf16x2(uint32_t biased_exponent) {
     return biased_exponent << 7 | biased_exponent << 23;
 }
 
-// A chunk as pairs. One product is exact where the scale's factor is a bf16 number and no NaN is.
-template <enum lf_weight_format format>
-__device__ static inline void lf_decode_chunk(const struct lf_chunk &chunk, uint32_t *pair) {
-    uint32_t s = chunk.scale;
-    if (format == LF_WEIGHT_BF16) {
+// Whether one product is not enough: its factor is no bf16 number, or a code is NaN.
+template <enum lf_weight_format format, uint32_t words>
+__device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
+    uint32_t nan = 0;
+    if (format != LF_WEIGHT_FP8)
+        return format == LF_WEIGHT_MXFP4 && scale > 128;
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            pair[i] = chunk.word[i];
-    } else if (format == LF_WEIGHT_FP8) {
-        uint32_t nan = lf_nan_bits(chunk.word[0]) | lf_nan_bits(chunk.word[1]) |
-                       lf_nan_bits(chunk.word[2]) | lf_nan_bits(chunk.word[3]);
-        bool is_plain = s >= 3 && s <= 134 && !nan;
-        uint32_t factor = lf_power_bf16x2(s + 120);
+    for (uint32_t i = 0; i < words; i++)
+        nan |= lf_nan_bits(word[i]);
+    return scale - 3 > 131 || nan;
+}
+
+// Words of a chunk as pairs, where none is odd.
+template <enum lf_weight_format format, uint32_t words>
+__device__ static inline void lf_decode_plain(const uint32_t *word, uint32_t scale,
+                                              uint32_t *pair) {
+    uint32_t factor = lf_power_bf16x2(scale + (format == LF_WEIGHT_FP8 ? 120 : 126));
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            if (is_plain)
-                lf_fp8_pairs(chunk.word[i], factor, pair + 2 * i);
-            else
-                lf_fp8_pairs_any(chunk.word[i], lf_ue8m0_to_f32((uint8_t)s), pair + 2 * i);
-    } else {
-        uint32_t factor = lf_power_bf16x2(s + 126);
+    for (uint32_t i = 0; i < words; i++)
+        if (format == LF_WEIGHT_BF16)
+            pair[i] = word[i];
+        else if (format == LF_WEIGHT_FP8)
+            lf_fp8_pairs(word[i], factor, pair + 2 * i);
+        else
+            lf_mxfp4_pairs(word[i], factor, pair + 4 * i);
+}
+
+// Words of a chunk as pairs, whatever they hold.
+template <enum lf_weight_format format, uint32_t words>
+__device__ static inline void lf_decode_any(const uint32_t *word, uint32_t scale, uint32_t *pair) {
+    float value = lf_ue8m0_to_f32((uint8_t)scale);
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            if (s <= 128)
-                lf_mxfp4_pairs(chunk.word[i], factor, pair + 4 * i);
-            else
-                lf_mxfp4_pairs_any(chunk.word[i], lf_ue8m0_to_f32((uint8_t)s), pair + 4 * i);
+    for (uint32_t i = 0; i < words; i++)
+        if (format == LF_WEIGHT_BF16)
+            pair[i] = word[i];
+        else if (format == LF_WEIGHT_FP8)
+            lf_fp8_pairs_any(word[i], value, pair + 2 * i);
+        else
+            lf_mxfp4_pairs_any(word[i], value, pair + 4 * i);
+}
+
+// `chunks` times so many words one after the other, each with its scale. All lanes go one way.
+template <enum lf_weight_format format, uint32_t words, uint32_t chunks>
+__device__ static inline void lf_decode_words(const uint32_t *word, const uint32_t scale[chunks],
+                                              uint32_t *pair) {
+    const uint32_t pairs = words * (format == LF_WEIGHT_BF16 ? 1 : format == LF_WEIGHT_FP8 ? 2 : 4);
+    bool is_odd = false;
+#pragma unroll
+    for (uint32_t c = 0; c < chunks; c++)
+        is_odd |= lf_is_odd<format, words>(word + c * words, scale[c]);
+    if (format != LF_WEIGHT_BF16 && __any_sync(LF_ALL_LANES, is_odd)) {
+#pragma unroll
+        for (uint32_t c = 0; c < chunks; c++)
+            lf_decode_any<format, words>(word + c * words, scale[c], pair + c * pairs);
+        return;
     }
+#pragma unroll
+    for (uint32_t c = 0; c < chunks; c++)
+        lf_decode_plain<format, words>(word + c * words, scale[c], pair + c * pairs);
 }
 
 // Eight elements of x in the order of eight weights of a chunk.
@@ -173,15 +167,4 @@ __device__ static inline void lf_order_x(uint32_t word[4]) {
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++)
         word[i] = pair[i];
-}
-
-// Nothing where a tile passes the job's rows or outputs.
-__device__ static inline void lf_store_sum(const struct lf_linear_work &w, uint32_t r, uint32_t o,
-                                           float sum) {
-    if (r >= w.rows || o >= w.out)
-        return;
-    if (w.y_f32)
-        ((float *)w.y)[r * w.y_stride + o] = lf_f32_settle(sum);
-    else
-        ((uint16_t *)w.y)[r * w.y_stride + o] = lf_bf16_settle(sum);
 }

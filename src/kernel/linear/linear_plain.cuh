@@ -4,6 +4,7 @@
 #include "kernel/settle.h"
 
 enum { PLAIN_OUTS = 16, PLAIN_THREADS = 16 * PLAIN_OUTS, PLAIN_GROUP_ROWS = 64 };
+enum { PLAIN_AHEAD = 16 }; // elements of a lane on the way at once
 
 struct plain {
     struct lf_linear_work work;
@@ -19,20 +20,39 @@ __device__ static inline float f16_value(uint16_t x) {
     return sign ? -value : value;
 }
 
+__device__ static inline float plain_weight(const struct lf_linear_work &w, size_t at,
+                                            bool is_f32) {
+    return is_f32 ? ((const float *)w.data)[at] : f16_value(((const uint16_t *)w.data)[at]);
+}
+
+// So many elements of a lane are on the way at once, and added one after the other.
+__device__ static inline float plain_words(const struct lf_linear_work &w, const uint16_t *x,
+                                           size_t first, uint32_t word, uint32_t e, float sum) {
+    float weight[PLAIN_AHEAD], value[PLAIN_AHEAD];
+#pragma unroll
+    for (uint32_t i = 0; i < PLAIN_AHEAD; i++) {
+        uint32_t k = (word + i / e * 16) * e + i % e;
+        weight[i] = plain_weight(w, first + k, e == 1);
+        value[i] = lf_bf16_to_f32(x[k]);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < PLAIN_AHEAD; i++)
+        sum = fmaf(weight[i], value[i], sum);
+    return sum;
+}
+
 // 16 lanes an output: lane i takes words i, i+16 ... of the weight row, padded with zeros.
 __device__ static inline float plain_partial(const struct lf_linear_work &w, const uint16_t *x,
                                              size_t first, uint32_t e) {
-    uint32_t lane = threadIdx.x % 16, words = (w.in + e - 1) / e;
+    uint32_t lane = threadIdx.x % 16, words = (w.in + e - 1) / e, word = lane;
     float sum = 0;
-    for (uint32_t word = lane; word - lane < words; word += 16)
+    for (; (word - lane + 16 * (PLAIN_AHEAD / e)) * e <= w.in; word += 16 * (PLAIN_AHEAD / e))
+        sum = plain_words(w, x, first, word, e, sum);
+    for (; word - lane < words; word += 16)
         for (uint32_t k = word * e; k < (word + 1) * e; k++) {
-            float weight = 0, value = 0;
-            if (k < w.in) {
-                weight = e == 1 ? ((const float *)w.data)[first + k]
-                                : f16_value(((const uint16_t *)w.data)[first + k]);
-                value = lf_bf16_to_f32(x[k]);
-            }
-            sum = fmaf(weight, value, sum);
+            bool is_there = k < w.in;
+            float weight = is_there ? plain_weight(w, first + k, e == 1) : 0;
+            sum = fmaf(weight, is_there ? lf_bf16_to_f32(x[k]) : 0, sum);
         }
     return sum;
 }

@@ -61,10 +61,19 @@ struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount;
 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
+    cudaLaunchAttribute *attrs;
+    unsigned numAttrs;
 };
 
 const char *cudaGetErrorString(cudaError_t status);
@@ -106,6 +115,12 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 // Runs body(ctx) in every thread of every block, or keeps it with a copy of ctx for a graph.
 cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx, size_t bytes);
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+template <typename Kernel>
+static cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+    return cudaSuccess;
+}
 
 template <typename Args>
 struct host_call {
@@ -166,6 +181,7 @@ void host_unshare();
 void __syncwarp();
 static inline void __threadfence() {}
 unsigned __ballot_sync(unsigned mask, int flag);
+int __any_sync(unsigned mask, int flag);
 unsigned __reduce_max_sync(unsigned mask, unsigned value);
 
 // Bytes of b and a, a's the lower four, as the selector's digits say.

@@ -235,6 +235,17 @@ void __syncwarp() {
     sync_warp();
 }
 
+int __any_sync(unsigned, int flag) {
+    unsigned first = host.current / WARP * WARP;
+    uint64_t any = 0;
+    host.slot[host.current] = flag != 0;
+    sync_warp();
+    for (unsigned lane = 0; lane < WARP; lane++)
+        any |= host.slot[first + lane];
+    sync_warp();
+    return any != 0;
+}
+
 unsigned __ballot_sync(unsigned, int flag) {
     unsigned flags = 0;
     for (unsigned lane = 0; lane < WARP; lane++)

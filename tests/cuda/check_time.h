@@ -1,0 +1,56 @@
+// How the CUDA column is timed: medians of launches back to back, operands from few regions.
+#pragma once
+#include <stdio.h>
+#include <stdlib.h>
+#include "cuda/check.h"
+
+enum { BATCH = 8, BATCHES = 9, VARIANTS = 4, WEIGHT_BYTES = 1400 << 20 };
+
+// Regions of the arena that operands are taken from: what they hold matters to no time.
+struct regions {
+    uint8_t *weight, *scale, *out; // codes; scale bytes of ordinary size; written
+    uint16_t *x, *code; // code: what an indexer's queries are
+    float *f;
+    const struct lf_row *row; // of the present launches
+    const struct lf_span *span;
+};
+
+static inline int by_value(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static inline void report_time(struct check *c, const char *text, float *ms, double bytes,
+                               double operations) {
+    struct lf_error err = LF_ERROR_INIT;
+    qsort(ms, BATCHES, sizeof *ms, by_value);
+    double us = (double)ms[BATCHES / 2] * 1e3 / BATCH;
+    if (lf_cuda_wait(c->on.cuda, &err) != LF_OK)
+        printf("%-52s %s\n", text, err.text);
+    else
+        printf("%-52s %9.1f us %7.0f GB/s %7.1f TFLOP/s\n", text, us, bytes / us * 1e-3,
+               operations / us * 1e-6);
+}
+
+// call: launches once; i counts them, so that weights come from memory and not from a cache.
+#define TIME_CALLS(c, label_, bytes, operations, call)                                             \
+    do {                                                                                           \
+        float ms[BATCHES];                                                                         \
+        struct lf_error err = LF_ERROR_INIT;                                                       \
+        for (int batch = -1; batch < BATCHES; batch++) {                                           \
+            lf_cuda_mark((c)->on.cuda, 0);                                                         \
+            for (int i = 0; i < BATCH; i++)                                                        \
+                call;                                                                              \
+            lf_cuda_mark((c)->on.cuda, 1);                                                         \
+            if (lf_cuda_wait((c)->on.cuda, &err) == LF_OK && batch >= 0)                           \
+                ms[batch] = lf_cuda_elapsed_ms((c)->on.cuda);                                      \
+        }                                                                                          \
+        report_time(c, err.status == LF_OK ? (label_) : err.text, ms, bytes, operations);          \
+    } while (0)
+
+// args: VARIANTS of them, taken in turn.
+#define TIME(c, label_, kernel, args, bytes)                                                       \
+    TIME_CALLS(c, label_, bytes, 0, lf_cuda_kernels.kernel(&(c)->on, &(args)[i % VARIANTS]))
+
+// Linear maps beside a plain read and plain products.
+void check_linear_times(struct check *c, const struct regions *g);

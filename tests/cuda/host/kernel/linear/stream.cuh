@@ -1,0 +1,40 @@
+// Loads and the order of launches played by the host: each load is done at once, launches in turn.
+#pragma once
+#include <cuda_runtime.h>
+
+#define LF_DYNAMIC_SHARED(name) static __attribute__((aligned(128))) uint8_t name[227 << 10]
+
+static inline uint4 lf_load_16(const void *at) {
+    return *(const uint4 *)at;
+}
+
+static inline const uint32_t *lf_word_of(const uint8_t *at) {
+    return (const uint32_t *)((uintptr_t)at & ~(uintptr_t)3);
+}
+
+static inline uint32_t lf_byte_of(uint32_t word, const uint8_t *at) {
+    return word >> ((uintptr_t)at & 3) * 8 & 255;
+}
+
+static inline void lf_let_next_begin(void) {}
+
+static inline void lf_wait_for_launches(void) {}
+
+static inline void lf_copy_word(void *to, const void *from, bool is_there) {
+    memset(to, 0, 4);
+    if (is_there)
+        memcpy(to, from, 4);
+}
+
+static inline void lf_copy_16(void *to, const void *from, bool is_there) {
+    memset(to, 0, 16);
+    if (is_there)
+        memcpy(to, from, 16);
+}
+
+static inline void lf_copies_commit(void) {}
+
+template <int groups>
+static inline void lf_copies_wait(void) {}
+
+static inline void lf_show_tensor_cores(void) {}
