@@ -20,9 +20,10 @@ bool lf_cuda_has_failed(const struct lf_cuda *cuda) {
     return cuda->failure.status != LF_OK;
 }
 
-// CUDA's present device is a property of each thread.
+// CUDA's present device is a property of each thread; -1: not known.
+static thread_local int present = -1;
+
 static void enter(struct lf_cuda *cuda) {
-    static thread_local int present = -1;
     if (present == cuda->index)
         return;
     cudaError_t status = cudaSetDevice(cuda->index);
@@ -58,6 +59,7 @@ static enum lf_status check_device(struct lf_cuda_info *info, int index, struct 
         return lf_fail(err, LF_E_ABSENT, "CUDA device %d: this machine has %d", index, count);
     cudaDeviceProp prop;
     status = cudaGetDeviceProperties(&prop, index);
+    present = -1;
     if (status == cudaSuccess)
         status = cudaSetDevice(index);
     if (status == cudaSuccess)

@@ -11,7 +11,7 @@ enum {
     RUNTIME_SLOT_BYTES = 2 * 1024 * 1024,
     RUNTIME_THREAD_BYTES = 256 * 1024,
     DEVICE_RUNTIME_BYTES = 256 * 1024 * 1024, // rings, code, what a pool rounds up
-    DEVICE_HOST_BYTES = 1024 * 1024 * 1024,   // the driver's context and pinned memory
+    DEVICE_HOST_BYTES = 256 * 1024 * 1024,    // the driver's context and pinned memory
     MARGIN_BYTES = 256 * 1024 * 1024,
 };
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -93,8 +94,22 @@ def check_replies():
     check(there == reply(plain, "cpu")[0], "greedy tokens of both", result)
 
 
+# engine.md F-3: a fault in mid-reply ends the process with 70, and nothing is drawn after it.
+def check_death():
+    process = subprocess.Popen([played, "run", demo, "--device", "cuda", "--raw", "-p", "x",
+                                "--context", "64", "--max-tokens", "60", "--threads", "1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    begun = process.stdout.read(1)
+    process.send_signal(signal.SIGUSR1)
+    _, said = process.communicate(timeout=100)
+    result = subprocess.CompletedProcess([], process.returncode, begun, said)
+    check(begun and process.returncode == 70 and b"illegal memory access" in said,
+          "a driver error in mid-reply", result)
+
+
 check_refusals()
 check_plans()
 check_auto()
 check_replies()
+check_death()
 sys.exit(failed > 0)
