@@ -484,6 +484,33 @@ static void a_row_longer_than_scratch_gives_the_declared_bits(void **state) {
     lf_check_device_close(device);
 }
 
+// Blocks of k of few rows, and groups of more, begin and end anywhere.
+static void rows_and_inputs_around_the_blocks_give_the_declared_bits(void **state) {
+    (void)state;
+    enum { OUT = 35, ROWS_MAX = 19, IN_MAX = 3872 };
+    static const uint32_t inputs[] = {992, 1024, 1056, 1280, 1312, 2336, 2560, 2592, IN_MAX};
+    static const uint32_t rows[] = {2, 4, 5, 8, 9, 11, 13, ROWS_MAX};
+    struct lf_check_rng rng = {19};
+    struct lf_device *device = lf_check_device(1);
+    uint16_t *x = malloc((size_t)ROWS_MAX * IN_MAX * 2);
+    for (uint32_t f = 0; f < 2; f++)
+        for (uint32_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+            uint32_t in = inputs[i], count = rows[(i + 3 * f) % 8];
+            struct weights w = weights_open(f ? LF_WEIGHT_FP8 : LF_WEIGHT_BF16, OUT, in, 0);
+            weights_fill(&w, &rng, LF_STYLE_NORMAL);
+            lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, x, (size_t)ROWS_MAX * in);
+            x_quantize(&w.m, x, (size_t)ROWS_MAX * in);
+            struct lf_linear_job job = {.w = &w.m, .rows = count, .x = x, .x_stride = in,
+                                        .y_stride = OUT, .y_f32 = 1};
+            for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++)
+                for (job.rows = count; lf_isa_present(isa) && job.rows; job.rows = job.rows * 3 / 4)
+                    check_job(isa, device, job);
+            weights_close(&w);
+        }
+    free(x);
+    lf_check_device_close(device);
+}
+
 // Rows that another kernel chose: empty groups, an index, bf16 and float32.
 static void a_groups_rows_give_what_they_give_as_a_job(void **state) {
     (void)state;
@@ -529,6 +556,7 @@ int main(void) {
         cmocka_unit_test(several_jobs_in_one_launch_give_what_each_gives_alone),
         cmocka_unit_test(a_groups_rows_give_what_they_give_as_a_job),
         cmocka_unit_test(a_row_longer_than_scratch_gives_the_declared_bits),
+        cmocka_unit_test(rows_and_inputs_around_the_blocks_give_the_declared_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "kernel/linear/linear_decode.h"
 #include "kernel/linear/linear_plain.h"
 
-enum { FEW_ROWS = 4, FEW_BLOCK = 2 * K_BLOCK };
+enum { FEW_ROWS = 4, FEW_BLOCK = 1280 };
 
 // A block of x for up to FEW_ROWS rows: [step][part][element][row][VEC_LANES].
 struct few {

@@ -128,9 +128,16 @@ static void make_few_x(const struct lf_linear_job *job, uint32_t k0, uint32_t n,
     }
 }
 
-// Elements of a block of few rows: x and x with scales in it stay in the first cache.
+// Elements of a block of few rows, about the same for all blocks: x stays in the first cache.
 static inline uint32_t few_block(const struct lf_linear_job *job, uint32_t k0) {
-    return at_most(job->w->in - k0, job_form(job) == FORM_ROW ? ROW_IN_MAX : FEW_BLOCK);
+    uint32_t in = job->w->in, most = FEW_BLOCK;
+    if (job_form(job) == FORM_ROW)
+        return at_most(in - k0, ROW_IN_MAX);
+    // Words of BF16 take twice the room beside it.
+    if (job_form(job) == FORM_PAIR && in > FEW_BLOCK)
+        most = PAIR_BLOCK;
+    uint32_t blocks = (in + most - 1) / most;
+    return at_most(in - k0, ceil_to((in + blocks - 1) / blocks, LANES * 4));
 }
 
 static float *at_digits(float *base, uint32_t rows, uint32_t n, struct digits *d) {

@@ -2,7 +2,7 @@
 #pragma once
 #include "kernel/linear/linear_order.h"
 
-enum { PAIR_ROWS = 4, PAIR_OUTS = 2 };
+enum { PAIR_ROWS = 4, PAIR_OUTS = 2, PAIR_BLOCK = 1024 };
 
 // Some steps of a block of k.
 struct pair {
