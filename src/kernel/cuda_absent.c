@@ -16,8 +16,8 @@ void lf_limit_read(struct lf_device *device, const void *from, size_t bytes, uin
     LF_ASSERT(!"a device");
 }
 
-void lf_limit_products(struct lf_device *device, uint32_t steps, float *to) {
-    (void)device, (void)steps, (void)to;
+void lf_limit_products(struct lf_device *device, const void *numbers, uint32_t steps, float *to) {
+    (void)device, (void)numbers, (void)steps, (void)to;
     LF_ASSERT(!"a device");
 }
 

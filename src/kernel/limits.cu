@@ -2,9 +2,17 @@
 #include "kernel/limits.h"
 
 #include "kernel/launch.cuh"
-#include "kernel/linear/mma.cuh"
+#include "kernel/linear/stream.cuh"
+#include "kernel/linear/wgmma.cuh"
 
-enum { THREADS = 256, LOADS = 8, BLOCKS_A_PROCESSOR = 8, CHAINS = 8, CYCLES_A_US = 2000 };
+enum {
+    THREADS = 256,
+    LOADS = 8,
+    BLOCKS_A_PROCESSOR = 8,
+    ROWS = 192,
+    HALF_BYTES = ROWS * 16,
+    CYCLES_A_US = 2000
+};
 
 struct reading {
     const uint4 *from;
@@ -28,50 +36,53 @@ __global__ static void limit_read(struct reading r) {
         r.to[0] = mixed;
 }
 
-static uint32_t blocks_of(struct lf_device *device) {
-    return lf_cuda_info(device->cuda)->processors * BLOCKS_A_PROCESSOR;
-}
-
 void lf_limit_read(struct lf_device *device, const void *from, size_t bytes, uint32_t *to) {
     struct reading r = {(const uint4 *)from, bytes / sizeof(uint4), to};
-    lf_cuda_launch(device, "limit_read", limit_read, dim3(blocks_of(device)), THREADS, r);
+    uint32_t blocks = lf_cuda_info(device->cuda)->processors * BLOCKS_A_PROCESSOR;
+    lf_cuda_launch(device, "limit_read", limit_read, dim3(blocks), THREADS, r);
 }
 
 struct products {
+    const uint32_t *numbers;
     uint32_t steps;
     float *to;
 };
 
-__global__ static void limit_products(struct products p) {
-    float sum[CHAINS][4] = {};
-    uint32_t a[4], b[2];
+__global__ static void __launch_bounds__(THREADS, 1) limit_products(struct products p) {
+    __shared__ uint32_t rows[2 * HALF_BYTES / 4];
+    float sum[ROWS / 2] = {};
+    uint32_t a[4], steps = lf_same(p.steps);
+    for (uint32_t i = threadIdx.x; i < 2 * HALF_BYTES / 4; i += THREADS)
+        rows[i] = p.numbers[i];
     for (uint32_t i = 0; i < 4; i++)
-        a[i] = 0x3F803F80u + (threadIdx.x + i) % 64;
-    for (uint32_t i = 0; i < 2; i++)
-        b[i] = 0x3F003F00u + (threadIdx.x + i) % 32;
-    for (uint32_t step = 0; step < p.steps; step++) {
+        a[i] = p.numbers[threadIdx.x * 4 + i];
+    lf_show_tensor_cores();
+    __syncthreads();
+    for (uint32_t step = 0; step < steps; step += 4) {
+        lf_wgmma_begin();
 #pragma unroll
-        for (uint32_t i = 0; i < CHAINS; i++)
-            lf_mma_bf16(sum[i], a, b);
+        for (uint32_t i = 0; i < 4; i++)
+            lf_wgmma_bf16(sum, a, lf_shared_rows_at(rows, HALF_BYTES), true);
+        lf_wgmma_commit();
+        lf_wgmma_wait<0>();
     }
-    float all = 0;
-    for (uint32_t i = 0; i < CHAINS * 4; i++)
-        all += sum[i / 4][i % 4];
-    p.to[lf_thread()] = all;
+    lf_wgmma_settle(sum);
+    for (uint32_t i = 0; i < ROWS / 2; i++)
+        p.to[lf_thread() * (ROWS / 2) + i] = sum[i];
 }
 
-void lf_limit_products(struct lf_device *device, uint32_t steps, float *to) {
-    struct products p = {steps, to};
-    lf_cuda_launch(device, "limit_products", limit_products, dim3(blocks_of(device)), THREADS, p);
+void lf_limit_products(struct lf_device *device, const void *numbers, uint32_t steps, float *to) {
+    struct products p = {(const uint32_t *)numbers, steps, to};
+    lf_cuda_launch(device, "limit_products", limit_products,
+                   dim3(lf_cuda_info(device->cuda)->processors), THREADS, p);
 }
 
 size_t lf_limit_products_bytes(struct lf_device *device) {
-    return (size_t)blocks_of(device) * THREADS * sizeof(float);
+    return (size_t)lf_cuda_info(device->cuda)->processors * THREADS * (ROWS / 2) * sizeof(float);
 }
 
 double lf_limit_operations(struct lf_device *device, uint32_t steps) {
-    double warps = (double)blocks_of(device) * THREADS / LF_WARP;
-    return 2.0 * warps * steps * CHAINS * 16 * 8 * 16;
+    return 2.0 * lf_cuda_info(device->cuda)->processors * steps * (2 * 64) * ROWS * 16;
 }
 
 struct hold {

@@ -1,7 +1,7 @@
 // How long linear maps take at the release's sizes, beside the device's limits in the same run.
 #include <string.h>
 #include "cuda/check_time.h"
-#include "cuda/limits.h"
+#include "kernel/limits.h"
 
 enum { JOBS_MAX = 768, EXPERTS = 384, STEPS = 20000 };
 
@@ -48,11 +48,11 @@ static void time_limits(struct check *c, const struct regions *g) {
         size_t bytes = sizes[s], places = WEIGHT_BYTES / bytes;
         snprintf(text, sizeof text, "read of %zu MiB", bytes >> 20);
         TIME_CALLS(c, text, (double)bytes, 0,
-                   check_limit_read(&c->on, g->weight + (size_t)i % places * bytes, bytes,
+                   lf_limit_read(&c->on, g->weight + (size_t)i % places * bytes, bytes,
                                     (uint32_t *)g->out));
     }
-    TIME_CALLS(c, "products on wgmma, 192 rows", 0, check_limit_operations(&c->on, STEPS),
-               check_limit_products(&c->on, g->x, STEPS, (float *)g->out));
+    TIME_CALLS(c, "products on wgmma, 192 rows", 0, lf_limit_operations(&c->on, STEPS),
+               lf_limit_products(&c->on, g->x, STEPS, (float *)g->out));
 }
 
 void check_linear_times(struct check *c, const struct regions *g) {
