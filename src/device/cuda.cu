@@ -235,14 +235,6 @@ void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at) {
     return cuda->ring_host + place;
 }
 
-const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes) {
-    const void *at;
-    void *room = lf_cuda_table_room(cuda, bytes, &at);
-    if (room && bytes)
-        memcpy(room, table, bytes);
-    return at;
-}
-
 bool lf_cuda_begin(struct lf_cuda *cuda) {
     size_t bytes = cuda->used - cuda->sent;
     if (lf_cuda_ready(cuda) && bytes)

@@ -52,10 +52,8 @@ bool lf_cuda_is_lost(const struct lf_cuda *cuda);
 // A failure waits to be reported.
 bool lf_cuda_has_failed(const struct lf_cuda *cuda);
 
-// A launch's table: copied now, on the device before the next launch. NULL after a failure.
+// Room for a launch's table, to be filled before it: here, and *at on the device. NULL: a failure.
 enum { LF_CUDA_TABLE_BYTES = 2 << 20 };
-const void *lf_cuda_table(struct lf_cuda *cuda, const void *table, size_t bytes);
-// The same to be filled in place before the next launch: host memory, and *at on the device.
 void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at);
 
 // Milliseconds of device time between two calls of lf_cuda_mark; both must have been waited for.
@@ -63,7 +61,7 @@ enum { LF_CUDA_MARKS = 128 };
 void lf_cuda_mark(struct lf_cuda *cuda, int mark); // 0 to LF_CUDA_MARKS - 1
 float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to);
 float lf_cuda_elapsed_ms(struct lf_cuda *cuda); // from 0 to 1
-// How often something was launched since the device was opened.
+// Launches that ran since the device was opened, those of graphs one by one.
 uint64_t lf_cuda_launches(const struct lf_cuda *cuda);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@ struct lf_cuda_graph {
     cudaGraphExec_t exec;
     uint8_t *tables, *host; // tables of the launches: there, and here until the end
     size_t bytes, used;
+    uint64_t launches;
 };
 
 static const char graph_what[] = "a graph of launches";
@@ -29,7 +30,7 @@ void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
                 table_bytes);
         return;
     }
-    *graph = {NULL, (uint8_t *)tables, host, table_bytes, 0};
+    *graph = {NULL, (uint8_t *)tables, host, table_bytes, 0, cuda->launches};
     lf_cuda_note(cuda, cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal),
                  graph_what);
     if (lf_cuda_ready(cuda))
@@ -57,6 +58,8 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
     if (!graph)
         return NULL;
     cuda->kept = NULL;
+    graph->launches = cuda->launches - graph->launches;
+    cuda->launches -= graph->launches;
     lf_cuda_note(cuda, cudaStreamEndCapture(cuda->stream, &launches), graph_what);
     if (lf_cuda_ready(cuda))
         lf_cuda_note(cuda, cudaGraphInstantiate(&graph->exec, launches, 0), graph_what);
@@ -72,8 +75,10 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
 }
 
 void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
-    if (lf_cuda_begin(cuda))
-        lf_cuda_note(cuda, cudaGraphLaunch(graph->exec, cuda->stream), graph_what);
+    if (!lf_cuda_begin(cuda))
+        return;
+    lf_cuda_note(cuda, cudaGraphLaunch(graph->exec, cuda->stream), graph_what);
+    cuda->launches += graph->launches - 1;
 }
 
 void lf_cuda_graph_free(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
