@@ -33,31 +33,30 @@ struct score_stage {
     float q[CHUNK][HEADS], key[CHUNK][KEYS];
 };
 
-// A thread's share of a chunk on its way: PIECE elements of a head and of a key.
+// A thread's share of a chunk on its way, not yet looked at: PIECE elements of a head and a key.
 struct share {
-    uint16_t q[PIECE];
+    uint4 q;
     struct piece key;
 };
 
-__device__ static void fetch_query(const uint16_t *q, uint32_t dim, uint32_t at,
-                                   uint16_t out[PIECE]) {
-    if (q && at < dim && (uintptr_t)(q + at) % 16 == 0) {
-        uint4 all = *(const uint4 *)(q + at);
-        memcpy(out, &all, sizeof all);
-        return;
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < PIECE; i++)
-        out[i] = q && at < dim ? q[at + i] : 0;
+__device__ static uint4 fetch_query(const uint16_t *q, uint32_t dim, uint32_t at) {
+    if (!q || at >= dim)
+        return {0, 0, 0, 0};
+    q += at;
+    if ((uintptr_t)q % 16 == 0)
+        return *(const uint4 *)q;
+    return {q[0] | (uint32_t)q[1] << 16, q[2] | (uint32_t)q[3] << 16, q[4] | (uint32_t)q[5] << 16,
+            q[6] | (uint32_t)q[7] << 16};
 }
 
 __device__ static void place_share(const struct share &share, struct score_stage *s) {
     uint32_t column = threadIdx.x % LF_WARP, d = threadIdx.x / LF_WARP * PIECE;
+    const uint32_t pair[PIECE / 2] = {share.q.x, share.q.y, share.q.z, share.q.w};
     float key[PIECE];
     place_piece(share.key, key);
 #pragma unroll
     for (uint32_t i = 0; i < PIECE; i++) {
-        s->q[d + i][column] = lf_bf16_to_f32(share.q[i]);
+        s->q[d + i][column] = lf_bf16_to_f32((uint16_t)(pair[i / 2] >> i % 2 * 16));
         s->key[d + i][column] = key[i];
     }
 }
@@ -127,12 +126,12 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct wor
         w.key[(size_t)blockIdx.z * w.keys + t0 + column] = key;
     float sum[2][EIGHT][FOUR] = {};
     struct share share;
-    fetch_query(q, dim, d, share.q);
+    share.q = fetch_query(q, dim, d);
     share.key = fetch_piece(key, windowed, dim, d);
     for (uint32_t at = 0, turn = 0; at < dim; at += CHUNK, turn ^= 1) {
         place_share(share, &s.stage[turn]);
         __syncthreads();
-        fetch_query(q, dim, at + CHUNK + d, share.q);
+        share.q = fetch_query(q, dim, at + CHUNK + d);
         share.key = fetch_piece(key, windowed, dim, at + CHUNK + d);
         uint32_t n = dim - at < CHUNK ? dim - at : (uint32_t)CHUNK;
 #pragma unroll 2

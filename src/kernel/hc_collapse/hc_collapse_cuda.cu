@@ -1,24 +1,39 @@
 #include "kernel/hc_collapse/hc_collapse.h"
 
-#include "kernel/launch.cuh"
-#include "kernel/settle.h"
+#include "kernel/wide.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = 128 };
 
+// A thread N neighbouring columns.
+template <uint32_t N>
 __global__ static void hc_collapse_columns(struct lf_hc_collapse_args a) {
-    uint32_t d = blockIdx.y * THREADS + threadIdx.x;
+    uint32_t d = (blockIdx.y * THREADS + threadIdx.x) * N;
     if (d >= a.dim)
         return;
     size_t row = blockIdx.x;
     const uint16_t *x = a.x + row * a.streams * a.dim + d;
     const float *pre = a.pre + row * a.streams;
-    float sum = pre[0] * lf_bf16_to_f32(x[0]);
-    for (uint32_t i = 1; i < a.streams; i++)
-        sum = fmaf(pre[i], lf_bf16_to_f32(x[(size_t)i * a.dim]), sum);
-    a.y[row * a.dim + d] = lf_bf16_settle(sum);
+    float sum[N];
+#pragma unroll 4
+    for (uint32_t i = 0; i < a.streams; i++) {
+        struct lf_wide<N> own = lf_wide_load<N>(x + (size_t)i * a.dim);
+#pragma unroll
+        for (uint32_t c = 0; c < N; c++) {
+            float old = lf_bf16_to_f32(own.at[c]);
+            sum[c] = i ? fmaf(pre[i], old, sum[c]) : pre[i] * old;
+        }
+    }
+    struct lf_wide<N> y;
+#pragma unroll
+    for (uint32_t c = 0; c < N; c++)
+        y.at[c] = lf_bf16_settle(sum[c]);
+    lf_wide_store(a.y + row * a.dim + d, y);
 }
 
 void lf_hc_collapse_cuda(struct lf_device *device, const struct lf_hc_collapse_args *args) {
-    dim3 grid(args->rows, lf_blocks(args->dim, THREADS));
-    lf_cuda_launch(device, "hc_collapse", hc_collapse_columns, grid, THREADS, *args);
+    bool wide = lf_wide_fits(args->x, args->dim) && lf_wide_fits(args->y, args->dim);
+    dim3 grid(args->rows, lf_blocks(args->dim, THREADS * (wide ? LF_WIDE : 1)));
+    lf_cuda_launch(device, "hc_collapse",
+                   wide ? hc_collapse_columns<LF_WIDE> : hc_collapse_columns<1>, grid, THREADS,
+                   *args);
 }

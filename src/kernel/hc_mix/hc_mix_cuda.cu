@@ -1,7 +1,7 @@
 #include "kernel/hc_mix/hc_mix.h"
 
 #include "format/topology.h"
-#include "kernel/launch.cuh"
+#include "kernel/chain16.cuh"
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
@@ -21,12 +21,11 @@ __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, 
 
 // Few rows: a block an output of a row. One warp adds, a lane a partial; the others bring numbers.
 enum { FEW_THREADS = 256, BRINGERS = FEW_THREADS - LF_WARP, SHARE = 8, STRETCH = BRINGERS * SHARE };
-enum { FOUR = 4, STEPS = STRETCH / 16, AT_ONCE = 4 };
 
-// Elements 16j + i .. 16(j + 3) + i of partial i lie side by side.
 struct stretch {
-    float fn[STRETCH], x[STRETCH];
+    float fn[STRETCH], x[STRETCH]; // in the order of lf_chain_place
 };
+static_assert(STRETCH % LF_CHAIN_STEP == 0, "partials begin anew with each stretch");
 
 struct share {
     float fn[SHARE];
@@ -48,45 +47,9 @@ __device__ static void place(const struct share &share, struct stretch *s) {
 #pragma unroll
     for (uint32_t i = 0; i < SHARE; i++) {
         uint32_t k = i * BRINGERS + threadIdx.x - LF_WARP;
-        uint32_t at = k / (16 * FOUR) * (16 * FOUR) + k % 16 * FOUR + k / 16 % FOUR;
-        s->x[at] = lf_bf16_to_f32(share.x[i]);
-        s->fn[at] = share.fn[i];
+        s->x[lf_chain_place(k)] = lf_bf16_to_f32(share.x[i]);
+        s->fn[lf_chain_place(k)] = share.fn[i];
     }
-}
-
-struct sixteen {
-    float4 left[AT_ONCE], right[AT_ONCE];
-};
-
-__device__ static void read_sixteen(const float *left, const float *right, uint32_t step,
-                                    struct sixteen *out) {
-#pragma unroll
-    for (uint32_t i = 0; i < AT_ONCE; i++) {
-        out->left[i] = *(const float4 *)(left + (step + i * FOUR) * 16);
-        out->right[i] = *(const float4 *)(right + (step + i * FOUR) * 16);
-    }
-}
-
-// The lower half of the warp adds the dot's partials, the upper one those of x^2.
-__device__ static float add_stretch(const struct stretch *s, float partial) {
-    const float *left = (threadIdx.x < 16 ? s->fn : s->x) + threadIdx.x % 16 * FOUR;
-    const float *right = s->x + threadIdx.x % 16 * FOUR;
-    struct sixteen now, next;
-    read_sixteen(left, right, 0, &now);
-#pragma unroll
-    for (uint32_t step = 0; step < STEPS; step += AT_ONCE * FOUR) {
-        if (step + AT_ONCE * FOUR < STEPS)
-            read_sixteen(left, right, step + AT_ONCE * FOUR, &next);
-#pragma unroll
-        for (uint32_t i = 0; i < AT_ONCE; i++) {
-            partial = fmaf(now.left[i].x, now.right[i].x, partial);
-            partial = fmaf(now.left[i].y, now.right[i].y, partial);
-            partial = fmaf(now.left[i].z, now.right[i].z, partial);
-            partial = fmaf(now.left[i].w, now.right[i].w, partial);
-        }
-        now = next;
-    }
-    return partial;
 }
 
 __global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mix_args a) {
@@ -109,8 +72,10 @@ __global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mi
                 fetch(fn, x, k + (turn + 2) * STRETCH, n, &share[turn]);
             }
             __syncthreads();
+            const struct stretch *s = &stretch[turn];
+            // The lower half of the warp adds the dot's partials, the upper one those of x^2.
             if (adds)
-                partial = add_stretch(&stretch[turn], partial);
+                partial = lf_chain_add(threadIdx.x < 16 ? s->fn : s->x, s->x, STRETCH, partial);
         }
     if (!adds)
         return;
@@ -120,7 +85,7 @@ __global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mi
 }
 
 // Many rows: a block ROWS rows and OUTS outputs; a thread a partial of TILE_ROWS by TILE_OUTS.
-enum { ROWS = 8, OUTS = 24, TILE_ROWS = 4, TILE_OUTS = 6, OUT_TILES = OUTS / TILE_OUTS };
+enum { ROWS = 8, OUTS = 24, TILE_ROWS = 2, TILE_OUTS = 6, OUT_TILES = OUTS / TILE_OUTS };
 enum { MANY_THREADS = 16 * (ROWS / TILE_ROWS) * OUT_TILES, PART = MANY_THREADS };
 
 struct part {
@@ -153,7 +118,7 @@ __device__ static void place_column(const struct column &c, struct part *p) {
         p->x[r][threadIdx.x] = lf_bf16_to_f32(c.x[r]);
 }
 
-// Of a thread's tile; square is that of row out_tile, if the tile has so many.
+// Of a thread's tile; square is that of one of its rows, the same in several tiles.
 struct tile {
     float dot[TILE_ROWS][TILE_OUTS], square;
 };
@@ -180,7 +145,7 @@ __device__ static void add_part(const struct part *p, uint32_t row, uint32_t out
 __global__ static void __launch_bounds__(MANY_THREADS) hc_mix_many(struct lf_hc_mix_args a) {
     __shared__ struct part part;
     __shared__ float dot[ROWS][OUTS], square[ROWS];
-    static_assert(OUT_TILES == TILE_ROWS, "each out tile adds the squares of one row");
+    static_assert(OUT_TILES >= TILE_ROWS, "out tiles add the squares of a row each");
     uint32_t first_row = blockIdx.x * ROWS, first_out = blockIdx.y * OUTS, t = threadIdx.x;
     uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
     uint32_t out = t / 16 % OUT_TILES * TILE_OUTS, row = t / 16 / OUT_TILES * TILE_ROWS;
@@ -199,7 +164,7 @@ __global__ static void __launch_bounds__(MANY_THREADS) hc_mix_many(struct lf_hc_
 #pragma unroll
         for (uint32_t o = 0; o < TILE_OUTS; o++)
             dot[row + r][out + o] = lf_lanes_tree16(tile.dot[r][o]);
-    square[row + out / TILE_OUTS] = lf_lanes_tree16(tile.square);
+    square[row + out / TILE_OUTS % TILE_ROWS] = lf_lanes_tree16(tile.square);
     __syncthreads();
     for (uint32_t i = t; i < ROWS * OUTS; i += MANY_THREADS)
         if (first_row + i / OUTS < a.rows && first_out + i % OUTS < outs)
@@ -207,74 +172,95 @@ __global__ static void __launch_bounds__(MANY_THREADS) hc_mix_many(struct lf_hc_
                          square[i / OUTS]);
 }
 
-// Divides each element of a matrix's row, which a thread holds, by their sum and eps.
+// comb: a thread OWN neighbouring elements of a matrix's row, so that a warp holds all of it.
 template <uint32_t S>
-__device__ static void normalize_row(float c[S], float eps) {
+struct matrix {
+    static const uint32_t own = S <= 5 ? 1 : S % 2 ? S : 2, row_lanes = S / own;
+    static const uint32_t lanes = row_lanes * S, fit = LF_WARP / lanes;
+};
+
+// Element j of the thread's row.
+template <uint32_t S>
+__device__ static float in_row(const float c[matrix<S>::own], uint32_t j) {
+    uint32_t lane = threadIdx.x / matrix<S>::row_lanes * matrix<S>::row_lanes;
+    return __shfl_sync(LF_ALL_LANES, c[j % matrix<S>::own], lane + j / matrix<S>::own);
+}
+
+template <uint32_t S>
+__device__ static void normalize_rows(float c[matrix<S>::own], float eps) {
     float sum = 0;
 #pragma unroll
     for (uint32_t j = 0; j < S; j++)
-        sum = sum + c[j];
+        sum = sum + in_row<S>(c, j);
     sum = sum + eps;
 #pragma unroll
-    for (uint32_t j = 0; j < S; j++)
+    for (uint32_t j = 0; j < matrix<S>::own; j++)
         c[j] = c[j] / sum;
 }
 
-// The same by columns; first: the lane of the matrix's first row.
 template <uint32_t S>
-__device__ static void normalize_columns(float c[S], uint32_t first, float eps) {
+__device__ static void normalize_columns(float c[matrix<S>::own], float eps) {
+    uint32_t first = threadIdx.x / matrix<S>::lanes * matrix<S>::lanes +
+                     threadIdx.x % matrix<S>::row_lanes;
 #pragma unroll
-    for (uint32_t j = 0; j < S; j++) {
+    for (uint32_t j = 0; j < matrix<S>::own; j++) {
         float sum = 0;
 #pragma unroll
         for (uint32_t i = 0; i < S; i++)
-            sum = sum + __shfl_sync(LF_ALL_LANES, c[j], first + i);
+            sum = sum + __shfl_sync(LF_ALL_LANES, c[j], first + i * matrix<S>::row_lanes);
         c[j] = c[j] / (sum + eps);
     }
 }
 
 template <uint32_t S>
-__device__ static void softmax_row(float c[S], float eps) {
-    float max = c[0], sum = 0;
+__device__ static void softmax_rows(float c[matrix<S>::own], float eps) {
+    float max = in_row<S>(c, 0), sum = 0;
 #pragma unroll
-    for (uint32_t j = 1; j < S; j++)
-        max = c[j] > max ? c[j] : max;
-#pragma unroll
-    for (uint32_t j = 0; j < S; j++) {
-        c[j] = lf_exp(c[j] - max);
-        sum = sum + c[j];
+    for (uint32_t j = 1; j < S; j++) {
+        float other = in_row<S>(c, j);
+        max = other > max ? other : max;
     }
 #pragma unroll
+    for (uint32_t j = 0; j < matrix<S>::own; j++)
+        c[j] = lf_exp(c[j] - max);
+#pragma unroll
     for (uint32_t j = 0; j < S; j++)
+        sum = sum + in_row<S>(c, j);
+#pragma unroll
+    for (uint32_t j = 0; j < matrix<S>::own; j++)
         c[j] = c[j] / sum + eps;
 }
 
-// A thread a row of a matrix, a warp as many as fit. The softmax is the first pass by rows.
+// A warp as many matrices as fit. The softmax is the first pass by rows.
 template <uint32_t S>
 __global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
-    const uint32_t fit = LF_WARP / S;
-    uint32_t slot = threadIdx.x / S, row = blockIdx.x * fit + slot;
-    bool is_there = slot < fit && row < a.rows;
-    float *own = a.comb + ((size_t)row * S + threadIdx.x % S) * S, c[S];
+    const uint32_t own = matrix<S>::own, lanes = matrix<S>::lanes, slot = threadIdx.x / lanes;
+    uint32_t row = blockIdx.x * matrix<S>::fit + slot;
+    bool is_there = slot < matrix<S>::fit && row < a.rows;
+    float *at = a.comb + (size_t)row * S * S + threadIdx.x % lanes * own, c[own];
 #pragma unroll
-    for (uint32_t j = 0; j < S; j++)
-        c[j] = is_there ? own[j] : 0.0f;
-    softmax_row<S>(c, a.hc_eps);
+    for (uint32_t j = 0; j < own; j++)
+        c[j] = is_there ? at[j] : 0.0f;
+    softmax_rows<S>(c, a.hc_eps);
     for (uint32_t iter = 0; iter < a.sinkhorn_iters; iter++) {
         if (iter >= 1)
-            normalize_row<S>(c, a.hc_eps);
-        normalize_columns<S>(c, slot * S, a.hc_eps);
+            normalize_rows<S>(c, a.hc_eps);
+        normalize_columns<S>(c, a.hc_eps);
     }
 #pragma unroll
-    for (uint32_t j = 0; j < S; j++)
+    for (uint32_t j = 0; j < own; j++)
         if (is_there)
-            own[j] = lf_f32_settle(c[j]);
+            at[j] = lf_f32_settle(c[j]);
 }
 
-typedef void comb_kernel(struct lf_hc_mix_args a);
-static comb_kernel *const combs[LF_STREAMS_MAX + 1] = {
-    NULL, hc_mix_comb<1>, hc_mix_comb<2>, hc_mix_comb<3>, hc_mix_comb<4>,
-    hc_mix_comb<5>, hc_mix_comb<6>, hc_mix_comb<7>, hc_mix_comb<8>};
+// The kernel for each number of streams, and how many rows a warp of it takes.
+struct comb {
+    void (*kernel)(struct lf_hc_mix_args a);
+    uint32_t rows;
+};
+#define COMB(s) {hc_mix_comb<s>, matrix<s>::fit}
+static const struct comb combs[LF_STREAMS_MAX + 1] = {
+    {NULL, 1}, COMB(1), COMB(2), COMB(3), COMB(4), COMB(5), COMB(6), COMB(7), COMB(8)};
 
 // From here on reading fn once for several rows gains more than sums side by side lose.
 enum { ROWS_MANY = 48 };
@@ -288,6 +274,6 @@ void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args)
         lf_cuda_launch(device, "hc_mix", hc_mix_many,
                        dim3(lf_blocks(args->rows, ROWS), lf_blocks(outs, OUTS)), MANY_THREADS,
                        *args);
-    lf_cuda_launch(device, "hc_mix", combs[s], dim3(lf_blocks(args->rows, LF_WARP / s)), LF_WARP,
-                   *args);
+    lf_cuda_launch(device, "hc_mix", combs[s].kernel, dim3(lf_blocks(args->rows, combs[s].rows)),
+                   LF_WARP, *args);
 }

@@ -4,7 +4,7 @@
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-enum { EXPERTS_MAX = 1024, TOP_MAX = 64 };
+enum { THREADS = 128, EXPERTS_MAX = 1024, TOP_MAX = 64 };
 
 __device__ static float score(float logit) {
     return sqrtf(lf_softplus(logit));
@@ -19,48 +19,64 @@ __device__ static void sort_ascending(uint32_t *id, uint32_t n) {
         }
 }
 
-// A warp a row: the best candidate is taken out `top` times.
-__global__ static void router_rows(struct lf_router_args a) {
-    __shared__ unsigned long long candidate[EXPERTS_MAX];
-    __shared__ uint32_t id[TOP_MAX];
-    __shared__ float weight[TOP_MAX], divisor;
-    size_t row = blockIdx.x;
-    const float *logits = a.logits + row * a.experts;
-    for (uint32_t e = threadIdx.x; e < a.experts; e += LF_WARP)
-        candidate[e] = lf_candidate(lf_order_key(score(logits[e]) + a.bias[e]), e);
-    __syncthreads();
-    for (uint32_t k = 0; k < a.top; k++) {
-        unsigned long long best = 0;
-        for (uint32_t e = threadIdx.x; e < a.experts; e += LF_WARP)
-            best = candidate[e] > best ? candidate[e] : best;
-        best = lf_warp_max(best);
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            id[k] = lf_candidate_id(best);
-            candidate[id[k]] = 0;
+struct stage {
+    unsigned long long candidate[EXPERTS_MAX];
+    float score[EXPERTS_MAX], weight[TOP_MAX];
+    uint32_t id[TOP_MAX];
+};
+
+// The lane's best candidate.
+__device__ static unsigned long long best_of_lane(const struct stage *s, uint32_t experts) {
+    unsigned long long best = 0;
+#pragma unroll 4
+    for (uint32_t e = threadIdx.x; e < experts; e += LF_WARP)
+        best = s->candidate[e] > best ? s->candidate[e] : best;
+    return best;
+}
+
+// One warp: the best candidate is taken out `top` times; only its lane looks for another.
+__device__ static void choose(struct stage *s, uint32_t experts, uint32_t top) {
+    unsigned long long own = best_of_lane(s, experts);
+    for (uint32_t k = 0; k < top; k++) {
+        unsigned long long best = lf_warp_max(own);
+        if (own == best) {
+            s->id[k] = lf_candidate_id(best);
+            s->candidate[s->id[k]] = 0;
+            own = best_of_lane(s, experts);
         }
-        __syncthreads();
     }
+    __syncwarp();
     if (threadIdx.x == 0)
-        sort_ascending(id, a.top);
-    __syncthreads();
-    for (uint32_t k = threadIdx.x; k < a.top; k += LF_WARP)
-        weight[k] = score(logits[id[k]]);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        float sum = 0;
-        for (uint32_t k = 0; k < a.top; k++)
-            sum = sum + weight[k];
-        divisor = sum + 1e-20f;
+        sort_ascending(s->id, top);
+    __syncwarp();
+    for (uint32_t k = threadIdx.x; k < top; k += LF_WARP)
+        s->weight[k] = s->score[s->id[k]];
+    __syncwarp();
+}
+
+// A block a row: all threads score, a warp chooses.
+__global__ static void router_rows(struct lf_router_args a) {
+    __shared__ struct stage s;
+    size_t row = blockIdx.x;
+    for (uint32_t e = threadIdx.x; e < a.experts; e += THREADS) {
+        s.score[e] = score(a.logits[row * a.experts + e]);
+        s.candidate[e] = lf_candidate(lf_order_key(s.score[e] + a.bias[e]), e);
     }
     __syncthreads();
+    if (threadIdx.x >= LF_WARP)
+        return;
+    choose(&s, a.experts, a.top);
+    float sum = 0;
+    for (uint32_t k = 0; k < a.top; k++)
+        sum = sum + s.weight[k];
+    float divisor = sum + 1e-20f;
     for (uint32_t k = threadIdx.x; k < a.top; k += LF_WARP) {
-        a.id[row * a.top + k] = id[k];
-        a.weight[row * a.top + k] = lf_f32_settle(weight[k] / divisor * a.route_scale);
+        a.id[row * a.top + k] = s.id[k];
+        a.weight[row * a.top + k] = lf_f32_settle(s.weight[k] / divisor * a.route_scale);
     }
 }
 
 void lf_router_cuda(struct lf_device *device, const struct lf_router_args *args) {
     LF_ASSERT(args->top <= args->experts && args->experts <= EXPERTS_MAX && args->top <= TOP_MAX);
-    lf_cuda_launch(device, "router", router_rows, dim3(args->rows), LF_WARP, *args);
+    lf_cuda_launch(device, "router", router_rows, dim3(args->rows), THREADS, *args);
 }
