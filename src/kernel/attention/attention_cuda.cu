@@ -28,6 +28,13 @@ __device__ static void store_four(float *at, const float four[4]) {
 
 // Scores: a thread has partials p and p + 8, p its warp, of eight heads and four keys.
 enum { KEYS = 32, CHUNK = 64, EIGHT = 8, PARTS = 8, OUTS = HEADS * KEYS / THREADS };
+enum { PIECES = CHUNK / PIECE }; // of a head or key: the lanes that read it are neighbours
+static_assert((int)THREADS == PIECES * HEADS && (int)THREADS == PIECES * KEYS, "a piece a thread");
+
+// Four of 32 columns swap places by the row's eighth, so that eight pieces meet no bank twice.
+__device__ static uint32_t swizzled(uint32_t row, uint32_t column) {
+    return column ^ row / PIECE % 8 * FOUR;
+}
 
 struct score_stage {
     float q[CHUNK][HEADS], key[CHUNK][KEYS];
@@ -50,7 +57,7 @@ __device__ static uint4 fetch_query(const uint16_t *q, uint32_t dim, uint32_t at
 }
 
 __device__ static void place_share(const struct share &share, struct score_stage *s) {
-    uint32_t column = threadIdx.x % LF_WARP, d = threadIdx.x / LF_WARP * PIECE;
+    uint32_t d = threadIdx.x % PIECES * PIECE, column = swizzled(d, threadIdx.x / PIECES);
     const uint32_t pair[PIECE / 2] = {share.q.x, share.q.y, share.q.z, share.q.w};
     float key[PIECE];
     place_piece(share.key, key);
@@ -70,12 +77,14 @@ __device__ static uint32_t score_keys(void) {
     return (threadIdx.x >> 1 & 7) * FOUR;
 }
 
-__device__ static void add_products(const struct score_stage *s, uint32_t d,
+// Of element `warp` of a piece of the chunk.
+__device__ static void add_products(const struct score_stage *s, uint32_t warp, uint32_t piece,
                                     float sum[EIGHT][FOUR]) {
     float q[EIGHT], key[FOUR];
-    load_four(q, &s->q[d][score_heads()]);
-    load_four(q + 4, &s->q[d][score_heads() + 4]);
-    load_four(key, &s->key[d][score_keys()]);
+    uint32_t d = piece * PIECE;
+    load_four(q, &s->q[d + warp][swizzled(d, score_heads())]);
+    load_four(q + 4, &s->q[d + warp][swizzled(d, score_heads() + 4)]);
+    load_four(key, &s->key[d + warp][swizzled(d, score_keys())]);
 #pragma unroll
     for (uint32_t h = 0; h < EIGHT; h++)
 #pragma unroll
@@ -112,7 +121,7 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct wor
     } s;
     const struct lf_attention_args &a = w.a;
     uint32_t r = w.first + blockIdx.z, head = blockIdx.y * HEADS, t0 = blockIdx.x * KEYS;
-    uint32_t column = threadIdx.x % LF_WARP, d = threadIdx.x / LF_WARP * PIECE;
+    uint32_t column = threadIdx.x / PIECES, d = threadIdx.x % PIECES * PIECE;
     uint32_t warp = threadIdx.x / LF_WARP, dim = a.head_dim;
     struct key_list list = list_keys(a, r);
     if (t0 >= list.n)
@@ -122,7 +131,7 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct wor
     const uint8_t *key = column < keys ? packed_key(a, r, list, t0 + column) : NULL;
     const uint16_t *q = column < heads ? a.q + ((size_t)r * a.heads + head + column) * dim : NULL;
     bool windowed = t0 + column < list.window;
-    if (blockIdx.y == 0 && warp == 0)
+    if (blockIdx.y == 0 && d == 0)
         w.key[(size_t)blockIdx.z * w.keys + t0 + column] = key;
     float sum[2][EIGHT][FOUR] = {};
     struct share share;
@@ -133,12 +142,12 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct wor
         __syncthreads();
         share.q = fetch_query(q, dim, at + CHUNK + d);
         share.key = fetch_piece(key, windowed, dim, at + CHUNK + d);
-        uint32_t n = dim - at < CHUNK ? dim - at : (uint32_t)CHUNK;
-#pragma unroll 2
-        for (uint32_t i = warp; i < n; i += 16) {
-            add_products(&s.stage[turn], i, sum[0]);
-            add_products(&s.stage[turn], i + 8, sum[1]);
-        }
+#pragma unroll
+        for (uint32_t i = 0; i < CHUNK; i += 16)
+            if (at + i < dim) {
+                add_products(&s.stage[turn], warp, i / PIECE, sum[0]);
+                add_products(&s.stage[turn], warp, i / PIECE + 1, sum[1]);
+            }
     }
     __syncthreads();
 #pragma unroll
@@ -165,12 +174,22 @@ struct softmax {
     float m, denominator;
 };
 
-// Turns a block's dot products into bf(P), of which a lane holds keys lane and lane + 32.
-__device__ static void weigh_block(float *z, struct softmax *soft, float *factor, uint32_t terms,
-                                   float scale) {
+// A lane's products of a block: of keys lane and lane + 32.
+struct products {
+    float low, high;
+};
+
+__device__ static struct products load_products(const float *z, uint32_t terms) {
     uint32_t lane = threadIdx.x % LF_WARP;
-    float low = lane < terms ? scaled(z[lane], scale) : -INFINITY;
-    float high = lane + 32 < terms ? scaled(z[lane + 32], scale) : -INFINITY;
+    return {lane < terms ? z[lane] : 0.0f, lane + 32 < terms ? z[lane + 32] : 0.0f};
+}
+
+// Turns a block's dot products into bf(P), stored at z.
+__device__ static void weigh_block(struct products products, float *z, struct softmax *soft,
+                                   float *factor, uint32_t terms, float scale) {
+    uint32_t lane = threadIdx.x % LF_WARP;
+    float low = lane < terms ? scaled(products.low, scale) : -INFINITY;
+    float high = lane + 32 < terms ? scaled(products.high, scale) : -INFINITY;
     float top = soft->m;
     top = low > top ? low : top;
     top = high > top ? high : top;
@@ -202,10 +221,14 @@ __global__ static void attention_weights(struct work w) {
     struct key_list list = list_keys(w.a, r);
     struct softmax soft = {-1e30f, 0.0f};
     size_t at = (size_t)blockIdx.y * w.a.heads + head;
-    for (uint32_t b = 0; b * BLOCK < list.n; b++) {
-        uint32_t terms = list.n - b * BLOCK < BLOCK ? list.n - b * BLOCK : (uint32_t)BLOCK;
-        weigh_block(w.z + at * w.keys + b * BLOCK, &soft, w.factor + at * w.blocks + b, terms,
-                    w.a.scale);
+    float *z = w.z + at * w.keys, *factor = w.factor + at * w.blocks;
+    struct products next = load_products(z, list.n);
+    for (uint32_t t0 = 0; t0 < list.n; t0 += BLOCK, z += BLOCK, factor++) {
+        struct products now = next;
+        if (t0 + BLOCK < list.n)
+            next = load_products(z + BLOCK, list.n - t0 - BLOCK);
+        uint32_t terms = list.n - t0 < BLOCK ? list.n - t0 : (uint32_t)BLOCK;
+        weigh_block(now, z, &soft, factor, terms, w.a.scale);
     }
     if (threadIdx.x % LF_WARP == 0)
         w.total[at] = soft.denominator + lf_exp(w.a.sink[head] - soft.m);
@@ -228,7 +251,7 @@ __device__ static struct value_place place_values(void) {
     return {lane / 8, warp / 2 * 8 + lane % 2 * FOUR, warp % 2 * WARP_DIMS + lane / 2 % 4 * FOUR};
 }
 
-// Keys t0 + threadIdx.x / 4 and weights of head threadIdx.x % 32 on their way.
+// Keys t0 + threadIdx.x / 4 and weights of head threadIdx.x / PIECES on their way.
 struct value_share {
     struct piece key;
     float weight[PIECE];
@@ -248,7 +271,8 @@ __device__ static void fetch_values(const struct work &w, const uint8_t *key, bo
 
 __device__ static void put_values(const struct value_share &share, struct value_stage *s) {
     uint32_t t = threadIdx.x / 4, at = threadIdx.x % 4 * PIECE, odd = t % 2;
-    uint32_t head = threadIdx.x % LF_WARP, first = threadIdx.x / LF_WARP * PIECE;
+    uint32_t first = threadIdx.x % PIECES * PIECE;
+    uint32_t head = swizzled(first, threadIdx.x / PIECES);
     float key[PIECE];
     place_piece(share.key, key);
     // Neighbouring keys write their halves in turn, for the banks.
@@ -265,19 +289,27 @@ __device__ static void put_values(const struct value_share &share, struct value_
         s->weight[first + i][head] = share.weight[i];
 }
 
+// The term of key t, of a partial's sum from its second term on.
+__device__ static void add_term(const struct value_stage *s, const struct value_place &place,
+                                uint32_t t, bool is_first, float sum[FOUR][FOUR]) {
+    float weight[FOUR], key[FOUR];
+    load_four(weight, &s->weight[t][swizzled(t, place.head)]);
+    load_four(key, &s->key[t][place.d]);
+#pragma unroll
+    for (uint32_t h = 0; h < FOUR; h++)
+#pragma unroll
+        for (uint32_t d = 0; d < FOUR; d++)
+            sum[h][d] = is_first ? weight[h] * key[d] : fmaf(weight[h], key[d], sum[h][d]);
+}
+
 // A partial: its terms every sixteenth key from `t` on.
 __device__ static void add_partial(const struct value_stage *s, const struct value_place &place,
                                    uint32_t t, uint32_t steps, float sum[FOUR][FOUR]) {
-    for (uint32_t step = 0; step < steps; step++, t += 16) {
-        float weight[FOUR], key[FOUR];
-        load_four(weight, &s->weight[t][place.head]);
-        load_four(key, &s->key[t][place.d]);
+    add_term(s, place, t, true, sum);
 #pragma unroll
-        for (uint32_t h = 0; h < FOUR; h++)
-#pragma unroll
-            for (uint32_t d = 0; d < FOUR; d++)
-                sum[h][d] = step ? fmaf(weight[h], key[d], sum[h][d]) : weight[h] * key[d];
-    }
+    for (uint32_t step = 1; step < BLOCK / 16; step++)
+        if (step < steps)
+            add_term(s, place, t + 16 * step, false, sum);
 }
 
 // The tree over partials that lie in lanes 8 and 16 apart; leaves head `group` of the tile's four.
@@ -323,7 +355,7 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_values(struct wor
     const struct lf_attention_args &a = w.a;
     uint32_t slot = blockIdx.z, r = w.first + slot, first = blockIdx.y * HEADS;
     uint32_t own = threadIdx.x / 4, d = blockIdx.x * DIMS + threadIdx.x % 4 * PIECE;
-    uint32_t column = first + threadIdx.x % LF_WARP, keys = list_keys(a, r).n;
+    uint32_t column = first + threadIdx.x / PIECES, keys = list_keys(a, r).n;
     uint32_t window = list_keys(a, r).window;
     struct value_place place = place_values();
     uint32_t head = first + place.head + place.group;
@@ -331,7 +363,7 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_values(struct wor
     const uint8_t *const *key = w.key + (size_t)slot * w.keys;
     const float *weight = NULL;
     if (column < a.heads)
-        weight = w.z + ((size_t)slot * a.heads + column) * w.keys + threadIdx.x / LF_WARP * PIECE;
+        weight = w.z + ((size_t)slot * a.heads + column) * w.keys + threadIdx.x % PIECES * PIECE;
     float value[FOUR] = {};
     struct value_share share;
     fetch_values(w, own < keys ? key[own] : NULL, own < window, weight, d, &share);
