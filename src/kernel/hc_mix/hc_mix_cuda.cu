@@ -1,7 +1,7 @@
 #include "kernel/hc_mix/hc_mix.h"
 
 #include "format/topology.h"
-#include "kernel/chain16.cuh"
+#include "kernel/hc_mix/hc_mix_chain.cuh"
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
@@ -23,9 +23,9 @@ __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, 
 enum { FEW_THREADS = 256, BRINGERS = FEW_THREADS - LF_WARP, SHARE = 8, STRETCH = BRINGERS * SHARE };
 
 struct stretch {
-    float fn[STRETCH], x[STRETCH]; // in the order of lf_chain_place
+    float fn[STRETCH], x[STRETCH]; // in the order of chain_place
 };
-static_assert(STRETCH % LF_CHAIN_STEP == 0, "partials begin anew with each stretch");
+static_assert(STRETCH % CHAIN_STEP == 0, "partials begin anew with each stretch");
 
 struct share {
     float fn[SHARE];
@@ -47,8 +47,8 @@ __device__ static void place(const struct share &share, struct stretch *s) {
 #pragma unroll
     for (uint32_t i = 0; i < SHARE; i++) {
         uint32_t k = i * BRINGERS + threadIdx.x - LF_WARP;
-        s->x[lf_chain_place(k)] = lf_bf16_to_f32(share.x[i]);
-        s->fn[lf_chain_place(k)] = share.fn[i];
+        s->x[chain_place(k)] = lf_bf16_to_f32(share.x[i]);
+        s->fn[chain_place(k)] = share.fn[i];
     }
 }
 
@@ -75,7 +75,7 @@ __global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mi
             const struct stretch *s = &stretch[turn];
             // The lower half of the warp adds the dot's partials, the upper one those of x^2.
             if (adds)
-                partial = lf_chain_add(threadIdx.x < 16 ? s->fn : s->x, s->x, STRETCH, partial);
+                partial = chain_add(threadIdx.x < 16 ? s->fn : s->x, s->x, STRETCH, partial);
         }
     if (!adds)
         return;

@@ -5,7 +5,7 @@
 #include "kernel/sample/noise.h"
 
 // Blocks share a row out in parts of PART logits; OWN: of a thread, read together.
-enum { THREADS = 512, OWN = 4, PART = THREADS * OWN, PARTS_MAX = 512 };
+enum { THREADS = 512, OWN = 4, PART = THREADS * OWN, PARTS_MAX = 512, BLOCKS_A_PROCESSOR = 4 };
 typedef unsigned long long u64;
 typedef struct lf_histogram<u64> histogram;
 
@@ -77,15 +77,24 @@ __device__ static float logit_at(const struct draw &d, uint32_t id) {
     return allowed ? d.logits[id] : -INFINITY;
 }
 
-// The i-th of a thread's logits of the block's part.
-__device__ static uint32_t own_id(uint32_t i) {
-    return blockIdx.x * PART + i * THREADS + threadIdx.x;
+// The i-th of a thread's logits of the part that begins at `first`.
+__device__ static uint32_t own_id(uint32_t first, uint32_t i) {
+    return first + i * THREADS + threadIdx.x;
 }
 
-__device__ static void load_own(const struct draw &d, float logit[OWN]) {
+// A block takes parts from here on, so far apart.
+__device__ static uint32_t first_part(void) {
+    return blockIdx.x * PART;
+}
+
+__device__ static uint32_t part_step(void) {
+    return gridDim.x * PART;
+}
+
+__device__ static void load_own(const struct draw &d, uint32_t first, float logit[OWN]) {
 #pragma unroll
     for (uint32_t i = 0; i < OWN; i++)
-        logit[i] = logit_at(d, own_id(i));
+        logit[i] = logit_at(d, own_id(first, i));
 }
 
 __device__ static bool is_kept(const struct draw &d, uint32_t key, uint32_t id) {
@@ -131,14 +140,15 @@ sample_first(__grid_constant__ const struct work w) {
     struct draw d = draw_of(w);
     u64 best = 0;
     int bad = 0;
+    for (uint32_t first = first_part(); first < d.vocab; first += part_step())
 #pragma unroll
-    for (uint32_t i = 0; i < OWN; i++) {
-        uint32_t id = own_id(i);
-        float logit = logit_at(d, id);
-        bad |= id < d.vocab && !(d.logits[id] < INFINITY);
-        u64 candidate = lf_candidate(lf_order_key(logit), id);
-        best = logit > -INFINITY && candidate > best ? candidate : best;
-    }
+        for (uint32_t i = 0; i < OWN; i++) {
+            uint32_t id = own_id(first, i);
+            float logit = logit_at(d, id);
+            bad |= id < d.vocab && !(d.logits[id] < INFINITY);
+            u64 candidate = lf_candidate(lf_order_key(logit), id);
+            best = logit > -INFINITY && candidate > best ? candidate : best;
+        }
     best = lf_block_max(best);
     bad = __syncthreads_or(bad);
     if (threadIdx.x == 0) {
@@ -239,6 +249,29 @@ __device__ static void add_weight(struct part_bins *bins, uint32_t place, u64 we
         atomicAdd(&bins->high[place], (uint32_t)(weight >> HALF_BITS));
 }
 
+// Adds a part's weights by a digit to the row's.
+__device__ static void count_part(const struct draw &d, const struct work &w, uint32_t first,
+                                  uint32_t prefix, struct part_bins *bins) {
+    uint32_t known = w.digit > 0 ? lf_digits_known(w.digit - 1) : 0;
+    float logit[OWN];
+    load_own(d, first, logit);
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        bins->low[i] = bins->high[i] = 0;
+    __syncthreads();
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t key = lf_order_key(logit[i]);
+        if ((key & known) == prefix && is_kept(d, key, own_id(first, i)))
+            add_weight(bins, key >> lf_digit_shift(w.digit) & lf_digit_mask(w.digit),
+                       w.filter == TOP_P ? mass_of(d, logit[i]) : 1);
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
+        if (bins->low[i] | bins->high[i])
+            atomicAdd(&d.progress->bin[w.filter][w.digit][i],
+                      ((u64)bins->high[i] << HALF_BITS) + bins->low[i]);
+}
+
 // Weights by a digit of those that the filters before keep.
 __global__ static void __launch_bounds__(THREADS)
 sample_count(__grid_constant__ const struct work w) {
@@ -253,24 +286,8 @@ sample_count(__grid_constant__ const struct work w) {
         found = find_digit(d, w.filter, w.digit - 1, &h);
     if (found.idle)
         return;
-    uint32_t known = w.digit > 0 ? lf_digits_known(w.digit - 1) : 0;
-    float logit[OWN];
-    load_own(d, logit);
-    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
-        bins.low[i] = bins.high[i] = 0;
-    __syncthreads();
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; i++) {
-        uint32_t key = lf_order_key(logit[i]);
-        if ((key & known) == found.prefix && is_kept(d, key, own_id(i)))
-            add_weight(&bins, key >> lf_digit_shift(w.digit) & lf_digit_mask(w.digit),
-                       w.filter == TOP_P ? mass_of(d, logit[i]) : 1);
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
-        if (bins.low[i] | bins.high[i])
-            atomicAdd(&d.progress->bin[w.filter][w.digit][i],
-                      ((u64)bins.high[i] << HALF_BITS) + bins.low[i]);
+    for (uint32_t first = first_part(); first < d.vocab; first += part_step())
+        count_part(d, w, first, found.prefix, &bins);
 }
 
 __device__ static uint64_t noise_of(const struct draw &d, uint32_t id) {
@@ -306,30 +323,31 @@ __device__ static bool enter(const struct draw &d, float logit, uint32_t id, dou
     return true;
 }
 
+__device__ static double score_of_order(u64 order) {
+    return lf_f64_from_bits(order >> 63 ? order & ~((u64)1 << 63) : ~order);
+}
+
 // The best of all threads' leaders, to all of them.
 __device__ static struct leader best_leader(struct leader own) {
     u64 greatest = lf_block_max(order_score(own.score));
     u64 candidate = lf_block_max(order_score(own.score) == greatest ? own.candidate : 0);
-    bool is_best = order_score(own.score) == greatest && own.candidate == candidate;
-    __shared__ double score;
-    if (is_best)
-        score = own.score;
-    __syncthreads();
-    return {score, candidate};
+    return {score_of_order(greatest), candidate};
 }
 
-// S-10 in the block's part. Every thread starts from the first candidate.
+// S-10 in the block's parts. Every thread starts from the first candidate.
 __device__ static struct leader run_race(const struct draw &d, uint32_t *kept) {
     const struct lf_sampling &rule = d.rule.sampling;
     double x_least = rule.min_p > 0 ? d.x_first + lf_log64(rule.min_p) : -(double)INFINITY;
     struct leader best = {d.x_first + lf_noise_gumbel(noise_of(d, d.first)),
                           lf_candidate(lf_order_key(d.logits[d.first]), d.first)};
-    float logit[OWN];
-    load_own(d, logit);
     *kept = 0;
-    for (uint32_t i = 0; i < OWN; i++)
-        if (is_kept(d, lf_order_key(logit[i]), own_id(i)))
-            *kept += enter(d, logit[i], own_id(i), x_least, &best);
+    for (uint32_t first = first_part(); first < d.vocab; first += part_step()) {
+        float logit[OWN];
+        load_own(d, first, logit);
+        for (uint32_t i = 0; i < OWN; i++)
+            if (is_kept(d, lf_order_key(logit[i]), own_id(first, i)))
+                *kept += enter(d, logit[i], own_id(first, i), x_least, &best);
+    }
     return best_leader(best);
 }
 
@@ -390,7 +408,11 @@ static bool any_filter(const struct lf_sample_row *row, uint32_t rows, enum filt
 }
 
 static void draw_rows(struct lf_device *device, struct work *w, const struct lf_sample_row *row) {
-    dim3 grid(lf_blocks(w->args.vocab, PART), w->args.rows);
+    // Each block finds its row's digits anew: many rows have few blocks each.
+    uint32_t parts = lf_blocks(w->args.vocab, PART);
+    uint32_t most = lf_blocks(BLOCKS_A_PROCESSOR * lf_cuda_info(device->cuda)->processors,
+                              w->args.rows);
+    dim3 grid(parts < most ? parts : most, w->args.rows);
     lf_cuda_fill(device->cuda, w->progress, 0, sizeof *w->progress * w->args.rows);
     lf_cuda_launch(device, "sample", sample_first, grid, THREADS, *w);
     for (int filter = 0; filter < FILTERS; filter++) {
