@@ -201,7 +201,6 @@ void check_index_select(struct check *c, const struct sizes *s) {
                 select_problem(c, s, s->rows[i] < 16 ? s->rows[i] : 16, s->entries, mode, style);
     // So many entries that blocks of threads share a row's.
     uint32_t many = s->entries < 2000 ? 35000 : 524288;
-    select_problem(c, s, 1, many, LF_CANDIDATES_NONE, 0);
     select_problem(c, s, 1, many, LF_CANDIDATES_PUBLISH, 1);
 }
 

@@ -236,6 +236,12 @@ __device__ static struct found resume(struct progress *p, int digit, uint32_t k,
     return found;
 }
 
+__global__ static void __launch_bounds__(THREADS) index_select_clear(struct work w) {
+    uint32_t *bin = w.progress[blockIdx.x].bin[0];
+    for (uint32_t i = threadIdx.x; i < LF_DIGITS * LF_BINS; i += THREADS)
+        bin[i] = 0;
+}
+
 __global__ static void __launch_bounds__(THREADS) index_select_count(struct work w) {
     __shared__ histogram h;
     struct share s = share_of(w);
@@ -283,11 +289,11 @@ __global__ static void __launch_bounds__(THREADS) index_select_list(struct work 
 static void select_in_parts(struct lf_device *device, const struct lf_index_select_args *args,
                             uint32_t choices) {
     struct work w = {*args, (struct progress *)lf_cuda_scratch(device->cuda), 0, 0};
-    size_t bytes = sizeof *w.progress * args->rows * CHOICES;
+    uint32_t each = args->rows * CHOICES;
     w.items = TURN * lf_blocks(args->score_stride, PARTS_MAX * TURN);
     dim3 grid(lf_blocks(args->score_stride, w.items), args->rows, choices);
-    LF_ASSERT(bytes <= LF_CUDA_SCRATCH_BYTES);
-    lf_cuda_fill(device->cuda, w.progress, 0, bytes);
+    LF_ASSERT(each * sizeof *w.progress <= LF_CUDA_SCRATCH_BYTES);
+    lf_cuda_launch(device, "index_select", index_select_clear, dim3(each), THREADS, w);
     for (w.digit = 0; w.digit < LF_DIGITS; w.digit++)
         lf_cuda_launch(device, "index_select", index_select_count, grid, THREADS, w);
     lf_cuda_launch(device, "index_select", index_select_rank, grid, THREADS, w);
