@@ -15,7 +15,9 @@ test: setup-test $(BUILD)/build.ninja
 	@tools/test $(BUILD)
 
 contract: all
-	@$(BUILD)/src/lanefold contract --faults $$(tools/contract $(BUILD)) $(CONTRACT)
+	@faults=$$(tools/contract $(BUILD)) && \
+	$(BUILD)/src/lanefold contract --faults $$faults $(CONTRACT) && \
+	{ $(BUILD)/src/lanefold contract --backend cuda --faults $$faults $(CONTRACT) || [ $$? = 3 ]; }
 
 sanitize: setup-test
 	@tools/sanitize

@@ -26,6 +26,14 @@ part 60 "$check" small
 part 150 "$check" all
 part 60 "$check" time
 part 60 compute-sanitizer --tool memcheck --error-exitcode 9 "$check" small
+# The contract needs the whole program: -Dcuda=enabled, and src/cuda.so for the controls.
+if [ -x "$build/src/lanefold" ]; then
+  faults=()
+  [ -e "$build/src/cuda.so" ] && faults=(--faults "$build/src")
+  part 300 "$build/src/lanefold" contract --backend cuda "${faults[@]}"
+else
+  echo "== contract not run: no $build/src/lanefold"
+fi
 # Races are looked for kernel by kernel: the tool slows those that use much shared memory.
 for kernel in $(sed -n 's/^LF_KERNEL(\(.*\))$/\1/p' src/kernel/registry.def); do
   part 120 compute-sanitizer --tool racecheck --error-exitcode 9 "$check" small "$kernel"

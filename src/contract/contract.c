@@ -324,10 +324,12 @@ enum lf_status lf_contract_list(const struct lf_contract_table *table,
     for (uint32_t i = 0; i < result.records; i++) {
         const struct lf_record *record = result.record[i].record;
         fprintf(options->out, "%s (%s)\n  %s\n", record->name, record->file, record->contract);
-        for (uint32_t c = 0; c < record->n_controls; c++)
-            fprintf(options->out, "  control %u, red in gates %#x: %s\n",
-                    record->controls[c].number, record->controls[c].red_in,
-                    record->controls[c].fault);
+        for (uint32_t c = 0; c < record->n_controls; c++) {
+            const struct lf_control *control = &record->controls[c];
+            if (!control->sets || control->sets & options->sets)
+                fprintf(options->out, "  control %u, red in gates %#x: %s\n", control->number,
+                        control->red_in, control->fault);
+        }
     }
     lf_contract_free(&result);
     return LF_OK;

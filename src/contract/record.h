@@ -5,8 +5,14 @@
 #include <stdint.h>
 #include "contract/check.h"
 #include "format/topology.h"
+#include "kernel/table.h"
 
 enum { LF_OPERANDS_MAX = 24, LF_ARGS_BYTES = 512 };
+
+// What kernels run on: the CPU's instruction sets (enum lf_isa), then CUDA.
+enum { LF_SET_CUDA = LF_ISAS, LF_SETS };
+// As bits of lf_control.sets: all of the CPU's.
+enum { LF_CPU_SETS = (1 << LF_ISAS) - 1 };
 
 // Gates as bits: of red_in, of --gates, of what failed.
 enum { LF_GATE_BOUND = 1, LF_GATE_ROWS = 2, LF_GATE_MEMORY = 4, LF_GATE_EDGES = 8 };
@@ -85,12 +91,12 @@ struct lf_call {
     _Alignas(16) unsigned char args[LF_ARGS_BYTES]; // bound
 };
 
-// A planted fault: #if LF_FAULT == number in the kernel's source.
+// A planted fault: #if LF_FAULT == number in the CPU's source, LF_CONTROL(number, ...) in CUDA's.
 struct lf_control {
     uint32_t number;
     const char *fault;
     uint32_t red_in; // gates, each of which must fail
-    uint32_t sets;   // bits of those whose code holds it (trial.h); 0: all
+    uint32_t sets;   // bits of those whose code holds it; 0: all
 };
 
 // An agreed deviation: counted apart, never as a pass; normally there is none.

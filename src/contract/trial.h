@@ -6,8 +6,6 @@
 #include "kernel/table.h"
 
 typedef void lf_any_fn(void);
-// What kernels run on: the CPU's instruction sets (enum lf_isa), then CUDA.
-enum { LF_SET_CUDA = LF_ISAS, LF_SETS };
 const char *lf_set_name(uint32_t set);
 struct lf_trial;
 // The sums of the trial's device at a shape where they are its own, or NULL.

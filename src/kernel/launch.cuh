@@ -6,6 +6,7 @@
 #include <string.h>
 #include "device/cuda_stream.cuh"
 #include "device/device.h"
+#include "kernel/fault.cuh"
 
 enum { LF_WARP = 32 };
 #define LF_ALL_LANES 0xFFFFFFFFu
@@ -36,6 +37,12 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
     config.stream = lf_cuda_stream(device->cuda);
     config.attrs = &early;
     config.numAttrs = choice.early;
+#ifdef LF_FAULTS
+    lf_cuda_note(device->cuda, cudaMemcpyToSymbolAsync(lf_fault_number, &lf_cuda_fault,
+                                                       sizeof lf_cuda_fault, 0,
+                                                       cudaMemcpyHostToDevice, config.stream),
+                 "the planted fault");
+#endif
     lf_cuda_note(device->cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
 }
 

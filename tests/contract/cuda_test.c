@@ -85,6 +85,37 @@ static void records_pass_in_memory_that_a_device_shares(void **state) {
     expect_passed(options, 4);
 }
 
+// A fault of every kind of gate, in the module that tools/contract makes with nvcc.
+static void planted_faults_of_the_column_turn_their_gates_red(void **state) {
+    (void)state;
+    static const char *const only[] = {"stream_mean", "rms_norm", "cache_pack"};
+    struct lf_contract_options options = cuda_options(3900);
+    options.only = only, options.n_only = 3;
+    options.effort.rows = 10000;
+    options.faults = CUDA_FAULTS;
+    struct lf_contract_result result;
+    char *text = run(&options, &result, LF_OK);
+    if (!lf_contract_passed(&result) || result.controls < 20)
+        fail_msg("%s", text);
+    lf_contract_free(&result);
+    free(text);
+}
+
+static void a_module_that_is_not_there_is_a_missed_control(void **state) {
+    (void)state;
+    static const char *const only[] = {"stream_mean"};
+    struct lf_contract_options options = cuda_options(3900);
+    options.only = only, options.n_only = 1;
+    options.faults = "/";
+    struct lf_contract_result result;
+    char *text = run(&options, &result, LF_OK);
+    assert_int_equal(result.red, 0);
+    assert_false(lf_contract_passed(&result));
+    assert_non_null(strstr(text, "no module"));
+    lf_contract_free(&result);
+    free(text);
+}
+
 static void without_a_device_it_says_so_and_runs_nothing(void **state) {
     (void)state;
     struct lf_contract_options options = cuda_options(0);
@@ -113,6 +144,8 @@ int main(void) {
         cmocka_unit_test(every_record_passes_its_gates_on_the_cuda_column),
         cmocka_unit_test(linear_has_the_bits_of_its_steps_and_keeps_their_bound),
         cmocka_unit_test(records_pass_in_memory_that_a_device_shares),
+        cmocka_unit_test(planted_faults_of_the_column_turn_their_gates_red),
+        cmocka_unit_test(a_module_that_is_not_there_is_a_missed_control),
         cmocka_unit_test(without_a_device_it_says_so_and_runs_nothing),
         cmocka_unit_test(a_device_of_another_capability_is_refused),
     };

@@ -12,13 +12,15 @@ ROOT = Path(os.environ["LF_SOURCE_ROOT"])
 BINARY = Path(os.environ["LF_BINARY"])
 BUILD = BINARY.parent.parent
 SANITIZED = "-fsanitize" in (BUILD / "compile_commands.json").read_text()
-CONDITION = re.compile(r"^\s*#\s*(if|elif)\b.*\bLF_FAULT\b")
+CONDITION = re.compile(r"^\s*#\s*(if|elif)\b.*\bLF_FAULT\b|^\s*#\s*ifdef LF_FAULTS\b")
 # Compiled in full as well; of all others the compiler is shown to read the same text.
 COMPILED = {"rms_norm_cpu.c", "router_cpu.c"}
 
 
 def taken(line):
     """What a condition on LF_FAULT gives where LF_FAULT is 0."""
+    if "ifdef" in line:
+        return False
     expression = re.sub(r"^\s*#\s*(if|elif)\b", "", line.split("//")[0])
     expression = expression.replace("LF_FAULT", "0").replace("&&", " and ").replace("||", " or ")
     return bool(eval(re.sub(r"!(?!=)", " not ", expression), {}))
@@ -48,6 +50,21 @@ def without_controls(text):
             stack.pop()
         out.append(line if all(entry[1] for entry in stack) else "")
     return "\n".join(out)
+
+
+def without_statements(text):
+    """CUDA code without its LF_CONTROL(...) statements."""
+    out, at = [], 0
+    for found in re.finditer(r"^ +LF_CONTROL\(", text, re.M):
+        if found.start() < at:
+            continue
+        depth, end = 1, found.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        out.append(text[at:found.start()] + "\n" * text.count("\n", found.start(), end))
+        at = end
+    return "".join(out) + text[at:]
 
 
 def run(words, text=None):
@@ -99,6 +116,24 @@ def check_served(bare, report):
                    f"{name}: other code without controls")
 
 
+def check_cuda(bare, report):
+    """The CUDA column's sources, read by a host's compiler, hold no control either."""
+    words = ["g++", "-x", "c++", "-std=c++17", "-E", "-P"]
+    host, *paths = [f"-I{ROOT / part}" for part in ("tests/cuda/host", "tests", "src", "include")]
+    for source in sorted((ROOT / "src/kernel").rglob("*_cuda.cu")):
+        copy = bare / source.relative_to(ROOT / "src")
+        seen = run(words + [host] + paths + [str(source)]).split()
+        report(seen == run(words + [host, f"-I{bare}"] + paths + [str(copy)]).split(),
+               f"{source.name}: the compiler reads something else without controls")
+        report(not any(b"lf_fault" in word for word in seen),
+               f"{source.name}: a control is left in the preprocessed source")
+
+
+def planted_cuda(folder):
+    text = "".join(path.read_text() for path in folder.glob("*.cu*"))
+    return {int(n) for n in re.findall(r"^ +LF_CONTROL\((\d+),", text, re.M)}
+
+
 def planted(folder):
     numbers = set()
     for path in folder.glob("*.[ch]"):
@@ -108,17 +143,20 @@ def planted(folder):
     return numbers
 
 
-def check_listed(report):
+def check_listed(backend, planted_of, report):
     """Every fault of a kernel with a record is one of its controls, and the other way round."""
-    listing = run([str(BINARY), "contract", "--list"]).decode()
+    listing = run([str(BINARY), "contract", "--list", "--backend", backend]).decode()
     for part in re.split(r"\n(?=\w+ \(src)", listing):
         name = part.split()[0]
         controls = {int(n) for n in re.findall(r"^  control (\d+),", part, re.M)}
-        report(planted(ROOT / "src/kernel" / name) == controls,
-               f"{name}: faults of the source and controls of the record differ")
+        report(planted_of(ROOT / "src/kernel" / name) == controls,
+               f"{name} on {backend}: faults of the source and controls of the record differ")
         gates = [int(g, 16) for g in re.findall(r"red in gates (0x[0-9a-f]+)", part)]
-        report(len(gates) >= 2 and any(g & 1 for g in gates) and any(g & 14 for g in gates),
-               f"{name}: needs a control in gate 1 and one in gates 2 to 4")
+        # Some kernels of the CUDA column have no fault yet (docs/cuda.md).
+        none_yet = backend == "cuda" and not gates
+        report(none_yet or len(gates) >= 2 and any(g & 1 for g in gates)
+               and any(g & 14 for g in gates),
+               f"{name} on {backend}: needs a control in gate 1 and one in gates 2 to 4")
 
 
 def check_modules(report):
@@ -143,12 +181,16 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         bare = Path(folder)
-        for path in (ROOT / "src/kernel").rglob("*.[ch]"):
+        for path in (ROOT / "src/kernel").rglob("*.[ch]*"):
             copy = bare / path.relative_to(ROOT / "src")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(without_controls(path.read_text()))
+            # Assertions name their file and line.
+            marker = f'# 1 "{path}"\n' if path.suffix.startswith(".cu") else ""
+            copy.write_text(marker + without_statements(without_controls(path.read_text())))
         check_served(bare, report)
-    check_listed(report)
+        check_cuda(bare, report)
+    check_listed("cpu", planted, report)
+    check_listed("cuda", planted_cuda, report)
     if not SANITIZED:
         check_modules(report)
     print("\n".join(problems + [f"{passed} passed, {len(problems)} failed"]))

@@ -22,6 +22,9 @@
     "sum|q k_t| + u * (|z_t| + |z_t - max z|) + (3B+4) * u, the sums by g(8+B), bf(P_t) by "       \
     "2^-8; then the quotient, u, and the bf16 store."
 
+// CUDA: a whole span has at most so many rows, or those of the launch.
+enum { LF_ATTENTION_SPAN_ROWS = 128 };
+
 struct lf_attention_args {
     uint32_t rows, heads, head_dim; // head_dim a multiple of 32
     const struct lf_row *row;    // [rows]

@@ -305,23 +305,24 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
 }
 
 static const struct lf_control controls[] = {
-    {1, "the sink left out", LF_GATE_BOUND, 0},
+    {1, "the sink left out", LF_GATE_BOUND, LF_CPU_SETS},
     {2, "the oldest key of the window lost", LF_GATE_BOUND, 0},
     {3, "the selected entries ignored", LF_GATE_BOUND, 0},
     {4, "a key of the future read", LF_GATE_BOUND, 0},
     {5, "a stale ring entry for the call's first key", LF_GATE_BOUND | LF_GATE_ROWS, 0},
-    {6, "blocks merged from the last on in launches of more than three rows", LF_GATE_ROWS, 0},
-    {7, "weights not rounded to bf16", LF_GATE_EDGES, 0},
-    {8, "the denominator adds rounded weights", LF_GATE_EDGES, 0},
-    {9, "earlier blocks keep their old maximum", LF_GATE_BOUND, 0},
-    {10, "the scale left out", LF_GATE_BOUND, 0},
+    {6, "blocks merged from the last on in launches of more than three rows",
+     LF_GATE_ROWS, LF_CPU_SETS},
+    {7, "weights not rounded to bf16", LF_GATE_EDGES, LF_CPU_SETS},
+    {8, "the denominator adds rounded weights", LF_GATE_EDGES, LF_CPU_SETS},
+    {9, "earlier blocks keep their old maximum", LF_GATE_BOUND, LF_CPU_SETS},
+    {10, "the scale left out", LF_GATE_BOUND, LF_CPU_SETS},
     {11, "the last entry of a page read as the one before", LF_GATE_EDGES, 0},
-    {12, "a score that is not finite weighs nothing", LF_GATE_EDGES, 0},
-    {13, "a write past the row", LF_GATE_MEMORY, 0},
-    {14, "shared heads with the sinks of the first ones", LF_GATE_ROWS, 0},
+    {12, "a score that is not finite weighs nothing", LF_GATE_EDGES, LF_CPU_SETS},
+    {13, "a write past the row", LF_GATE_MEMORY, LF_CPU_SETS},
+    {14, "shared heads with the sinks of the first ones", LF_GATE_ROWS, LF_CPU_SETS},
     {15, "the first lane's entries for every row", LF_GATE_ROWS, 0},
     {16, "a draft row sees no row after it", LF_GATE_BOUND, 0},
-    {17, "a tile's second head with the first's weights", LF_GATE_BOUND, 0},
+    {17, "a tile's second head with the first's weights", LF_GATE_BOUND, LF_CPU_SETS},
 };
 
 const struct lf_record lf_attention_record = {

@@ -394,7 +394,9 @@ __global__ static void __launch_bounds__(THREADS, 2) attention_values(struct wor
 
 // Most keys of a row: how many there are, only the device knows.
 static uint32_t most_keys(const struct lf_attention_args &a) {
-    uint32_t keys = a.window + (a.whole_span ? a.rows : 0) + (a.entries ? a.topk : 0);
+    // A launch may hold some rows of a span, whose length only the device knows.
+    uint32_t span = a.rows > LF_ATTENTION_SPAN_ROWS ? a.rows : (uint32_t)LF_ATTENTION_SPAN_ROWS;
+    uint32_t keys = a.window + (a.whole_span ? span : 0) + (a.entries ? a.topk : 0);
     return (keys + BLOCK - 1) / BLOCK * BLOCK;
 }
 

@@ -12,27 +12,35 @@ struct key_list {
 __device__ static inline struct key_list list_keys(const struct lf_attention_args &a, uint32_t r) {
     const struct lf_span *span = &a.span[a.row[r].lane];
     uint64_t end = a.row[r].position + 1, width = a.window;
+    LF_CONTROL(2, width--;) // 2: the oldest key of the window lost
+    LF_CONTROL(4, end += !a.whole_span; width += !a.whole_span;) // 4: a key of the future read
     if (a.whole_span) {
         end = span->pos0 + span->rows;
         width += span->rows;
+        LF_CONTROL(16, width -= end - a.row[r].position - 1; end = a.row[r].position + 1;)
     }
     struct key_list list = {end > width ? end - width : 0, 0, 0};
     list.window = (uint32_t)(end - list.first);
     list.n = list.window + (a.entries ? a.n_selected[r] : 0);
+    LF_CONTROL(3, list.n = list.window;) // 3: the selected entries ignored
     return list;
 }
 
 __device__ static inline const uint8_t *packed_key(const struct lf_attention_args &a, uint32_t r,
                                                    const struct key_list &list, uint32_t at) {
     uint32_t lane = a.row[r].lane;
+    LF_CONTROL(15, if (at >= list.window) lane = 0;) // 15: the first lane's entries for every row
     if (at >= list.window) {
         uint32_t entry = a.selected[(size_t)r * a.topk + (at - list.window)];
+        LF_CONTROL(11, entry -= entry % LF_PAGE_ROWS == LF_PAGE_ROWS - 1;)
         return lf_paged_row(&a.entries[lane], entry, lf_qf4s_row_bytes(a.head_dim));
     }
     const struct lf_span *span = &a.span[lane];
     uint64_t position = list.first + at;
     size_t row_bytes = lf_qa8_row_bytes(a.head_dim);
-    if (position >= span->pos0)
+    uint64_t called = span->pos0;
+    LF_CONTROL(5, called++;) // 5: a stale ring entry for the call's first key
+    if (position >= called)
         return a.call_keys + (size_t)(span->first + (position - span->pos0)) * row_bytes;
     return a.ring[lane] + (size_t)(position & (a.ring_rows - 1)) * row_bytes;
 }

@@ -27,10 +27,13 @@ __device__ static uint32_t code_of(enum lf_cache_format format, uint16_t x, uint
     bool wide = format == LF_CACHE_QA8;
     uint32_t byte = wide ? lf_scale_byte(max, 1e-4f, 1.0f / 448.0f)
                          : lf_scale_byte(max, 6.0f * 0x1p-126f, 1.0f / 6.0f);
+    LF_CONTROL(1, byte -= wide && byte > 113;) // 1: the QA8 scale rounded down
+    LF_CONTROL(3, byte = wide ? byte : lf_scale_byte(max, 4.0f * 0x1p-126f, 1.0f / 4.0f);)
     *scale = most >= 0x7F80u ? 255 : byte;
     if (*scale == 255)
         return code_wild(format, x);
     float scaled = v * lf_unscale(byte);
+    LF_CONTROL(2, if (wide) return lf_e4m3_code(lf_fault_e4m3(scaled));) // 2: QA8 codes truncated
     return wide ? lf_e4m3_code(lf_e4m3_round(scaled)) : lf_e2m1_code(lf_e2m1_round(scaled));
 }
 
@@ -43,6 +46,7 @@ __device__ static uint32_t code_small(uint16_t x, uint32_t most, uint32_t *scale
     }
     float step = lf_e4m3_round((a < floor ? floor : a) / 6.0f);
     *scale = lf_e4m3_code(step);
+    LF_CONTROL(4, step = (a < floor ? floor : a) / 6.0f;)
     return e2m1_any(v / step);
 }
 
@@ -55,7 +59,10 @@ __global__ static void cache_pack_groups(struct lf_cache_pack_args a) {
     uint64_t row = group / row_groups;
     uint16_t x = a.x[row * a.dim + at];
     uint8_t *dst = a.dst[row];
+    LF_CONTROL(7, dst = a.dst[row ? row - 1 : 0];)
     uint32_t most = x & 0x7FFFu, scale, code;
+    LF_CONTROL(5, most = a.format == LF_CACHE_QF4S && lane % 16 == 15 ? 0 : most;)
+    LF_CONTROL(9, most = most > 0x7F80u ? 0 : most;) // 9: a NaN counts as 0
     for (int other = a.format == LF_CACHE_QF4S ? 8 : 16; other; other /= 2) {
         uint32_t theirs = __shfl_xor_sync(LF_ALL_LANES, most, other);
         most = theirs > most ? theirs : most;
@@ -65,6 +72,8 @@ __global__ static void cache_pack_groups(struct lf_cache_pack_args a) {
     else
         code = code_of(a.format, x, most, &scale);
     uint32_t next = __shfl_xor_sync(LF_ALL_LANES, code, 1);
+    LF_CONTROL(6, uint32_t held = code; code = next; next = held;) // 6: the pair's codes swapped
+    LF_CONTROL(8, if (a.format == LF_CACHE_QA8) dst[a.dim + row_groups] = 0;)
     if (a.format == LF_CACHE_QA8)
         dst[at] = (uint8_t)code;
     else if (lane % 2 == 0)

@@ -10,12 +10,17 @@ __device__ static uint32_t take_stage(const struct lf_expert_group_args &a, cons
     for (uint32_t i = 0; i < n; i++) {
         if (stage[i] != threadIdx.x)
             continue;
+        uint32_t at = pair++;
         if (marks) {
-            a.pair_row[pair] = (first + i) / a.top;
-            a.pair_weight[pair] = a.weight[first + i];
-            a.pair_of[first + i] = pair;
+            LF_CONTROL(1, at = a.first[threadIdx.x] + a.first[threadIdx.x + 1] - 1 - at;)
+            a.pair_row[at] = (first + i) / a.top;
+            a.pair_weight[at] = a.weight[first + i];
+            a.pair_of[first + i] = at;
+            LF_CONTROL(2, a.pair_weight[at] = a.weight[at];)
+            LF_CONTROL(3, a.pair_row[at] = (first + i) % a.top;)
+            LF_CONTROL(6, if (a.rows * a.top > 900 && first + i + 1 == a.rows * a.top)
+                       a.pair_of[first + i] = 0;)
         }
-        pair++;
     }
     return pair;
 }
@@ -39,6 +44,8 @@ __global__ static void __launch_bounds__(THREADS) expert_groups(struct lf_expert
                 a.first[threadIdx.x] = before;
             if (threadIdx.x == 0)
                 a.first[a.experts] = total;
+            LF_CONTROL(5, a.first[a.experts + 1] = 0;) // 5: a write past the starts
+            LF_CONTROL(4, if (threadIdx.x == 0) a.first[0] = pair;)
             pair = before;
         }
     }

@@ -81,7 +81,10 @@ __device__ static uint32_t query_span(const struct lf_index_score_args &a, uint3
 
 __device__ static const uint8_t *key_at(const struct lf_index_score_args &a, uint32_t row,
                                         uint32_t entry) {
-    return lf_paged_row(&a.keys[a.row[row].lane], entry, lf_qf4e_row_bytes(a.dim));
+    uint32_t lane = a.row[row].lane;
+    LF_CONTROL(4, entry -= entry % LF_PAGE_ROWS == LF_PAGE_ROWS - 1;)
+    LF_CONTROL(8, lane = 0;) // 8: the first lane's keys for every row
+    return lf_paged_row(&a.keys[lane], entry, lf_qf4e_row_bytes(a.dim));
 }
 
 // Zeros of exponent 127 past the items and their elements.
@@ -140,6 +143,9 @@ __device__ static void widen(const struct codes &codes, uint32_t top, uint32_t p
 }
 
 __device__ static float relu(float z) {
+    LF_CONTROL(1, return z;) // 1: no ReLU
+    LF_CONTROL(6, z = lf_fault_bf16(z);) // 6: dot products rounded to bf16
+    LF_CONTROL(9, return z > 0.0f ? z : 0.0f;) // 9: the ReLU of a NaN is 0
     return z < 0.0f ? 0.0f : z;
 }
 
@@ -195,9 +201,13 @@ __device__ static void fill_stage(const struct lf_index_score_args &a, uint32_t 
     for (uint32_t i = 0; i < 4; i++)
         exact &= find_top(codes[i], span, &top[i]);
     exact = __ballot_sync(LF_ALL_LANES, !exact) == 0;
+    uint32_t of = head + lane;
+    float scale = a.weight_scale;
+    LF_CONTROL(2, of = (of + 1) % a.heads;) // 2: each head with the weight of the next
+    LF_CONTROL(3, scale = 1.0f;) // 3: the weights' scale left out
+    LF_CONTROL(5, scale = of + 1 == a.heads ? 0.0f : scale;) // 5: the last head left out
     if (lane < heads)
-        stage->weight[lane] =
-            lf_bf16_to_f32(a.head_weight[(size_t)row * a.heads + head + lane]) * a.weight_scale;
+        stage->weight[lane] = lf_bf16_to_f32(a.head_weight[(size_t)row * a.heads + of]) * scale;
     if (exact) {
         multiply(codes, top, query, heads, stage->z);
         multiply(codes + 2, top + 2, query, heads, stage->z + TILE);
@@ -221,6 +231,8 @@ __global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_in
     uint32_t row = blockIdx.x, warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
     uint32_t first = (blockIdx.y * WARPS + warp) * PASS, step = gridDim.y * WARPS * PASS;
     struct lf_items items = lf_items_of(&a.candidates, row, a.visible[row]);
+    LF_CONTROL(10, items.n -= items.n > 0;) // 10: the newest entry is not scored
+    LF_CONTROL(13, items.blocks = NULL;) // 13: a row's blocks ignored
     if (blockIdx.y * WARPS * PASS >= items.n)
         return;
     uint32_t span = query_span(a, row);
@@ -239,6 +251,8 @@ __global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_in
             uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
             total = add_heads(&stages[warp], heads, total);
         }
+        LF_CONTROL(7, if (first + lane < a.score_stride) a.score[row * a.score_stride + first +
+                   lane] = 1;)
         if (first + lane < items.n)
             a.score[row * a.score_stride + first + lane] = lf_f32_settle(total);
     }

@@ -15,6 +15,10 @@ struct source {
 };
 
 __device__ static uint32_t key_of(const struct source &s, uint32_t item) {
+    LF_CONTROL(1, if (!s.size) return item;) // 1: the newest entries instead of the best
+    LF_CONTROL(7, if (!s.size && s.score[item] != s.score[item]) return UINT32_MAX;)
+    LF_CONTROL(8, if (!s.size && lf_f32_bits(s.score[item]) == 0x80000000u) return 0x7FFFFFFF;)
+    LF_CONTROL(9, if (s.size && item == s.n - 1) return lf_order_key(s.score[item * s.size]);)
     if (!s.size)
         return lf_order_key(s.score[item]);
     if (item == s.n - 1)
@@ -138,20 +142,27 @@ __device__ static struct choice choose_blocks(const struct lf_index_select_args 
     uint32_t visible = a.visible[row], size = a.block_size;
     struct source s = {a.score + row * a.score_stride, visible / size + (visible % size != 0),
                        size};
-    bool fits = s.n <= a.topk_blocks;
-    return {s, fits ? s.n : a.topk_blocks, a.blocks + (size_t)row * a.topk_blocks, fits};
+    uint32_t most = a.topk_blocks;
+    LF_CONTROL(2, most /= 2;) // 2: half the candidate blocks
+    bool fits = s.n <= most;
+    return {s, fits ? s.n : most, a.blocks + (size_t)row * a.topk_blocks, fits};
 }
 
 __device__ static struct choice choose_entries(const struct lf_index_select_args &a, uint32_t row) {
     uint32_t visible = a.visible[row], *out = a.selected + (size_t)row * a.topk;
     struct source s = {a.score + row * a.score_stride, visible};
+    LF_CONTROL(10, s.score -= row == 5 ? a.score_stride : 0;)
     if (visible <= a.topk)
         return {s, visible, out, true};
-    if (a.mode == LF_CANDIDATES_RESTRICT) {
+    bool restricts = a.mode == LF_CANDIDATES_RESTRICT;
+    LF_CONTROL(6, restricts = false;) // 6: the published blocks ignored
+    if (restricts) {
         struct lf_candidates candidates = {a.blocks, a.n_blocks, a.block_size, a.topk_blocks};
         s.items = lf_items_of(&candidates, row, visible);
         s.n = s.items.n;
     }
+    LF_CONTROL(4, s.n -= s.n > a.topk;) // 4: the last candidate is skipped
+    LF_CONTROL(12, if (restricts) s.n = a.n_blocks[row] * a.block_size;)
     return {s, s.n < a.topk ? s.n : a.topk, out, false};
 }
 
@@ -163,6 +174,7 @@ __device__ static struct choice choice_of(const struct lf_index_select_args &a, 
 
 __device__ static void store_count(const struct lf_index_select_args &a, uint32_t row,
                                    uint32_t choice, uint32_t n) {
+    LF_CONTROL(11, a.selected[(size_t)a.rows * a.topk] = 0;) // 11: a write past the row's list
     if (threadIdx.x == 0)
         (choice ? a.n_blocks : a.n_selected)[row] = n;
 }

@@ -27,6 +27,7 @@ __device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_
         return own;
     size_t first = w.group[0];
     own.rows = w.group[1] - w.group[0];
+    LF_CONTROL(13, own.x -= first ? own.x_stride : 0;) // 13: a group's x begins a row early
     if (own.x_index)
         own.x_index += first;
     else
@@ -131,8 +132,12 @@ __device__ static inline void lf_store_sum(const struct lf_linear_work &w, uint3
                                            float sum) {
     if (r >= w.rows || o >= w.out)
         return;
+    LF_CONTROL(5, sum = lf_fault_f16(sum);) // 5: the total kept in fp16
     if (w.y_f32)
         ((float *)w.y)[r * w.y_stride + o] = lf_f32_settle(sum);
     else
         ((uint16_t *)w.y)[r * w.y_stride + o] = lf_bf16_settle(sum);
+    LF_CONTROL(6, if (!w.y_f32) ((uint16_t *)w.y)[r * w.y_stride + o] = (uint16_t)(lf_f32_bits(sum)
+               >> 16);)
+    LF_CONTROL(8, if (w.y_f32) ((float *)w.y)[(w.rows - 1) * w.y_stride + w.out] = 0;)
 }

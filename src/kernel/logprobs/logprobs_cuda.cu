@@ -24,6 +24,7 @@ struct work {
 __device__ static u64 own_candidate(const struct lf_logprobs_args &a, const float *logits,
                                     uint32_t i) {
     uint32_t id = blockIdx.x * PART + i * THREADS + threadIdx.x;
+    LF_CONTROL(10, if (id + 1 == a.vocab) return 0;) // 10: the last id is no alternative
     return id < a.vocab && logits[id] > -INFINITY ? lf_candidate(lf_order_key(logits[id]), id) : 0;
 }
 
@@ -34,7 +35,10 @@ __global__ static void __launch_bounds__(THREADS) logprobs_first(struct work w) 
 #pragma unroll
     for (uint32_t i = 0; i < OWN; i++) {
         uint32_t id = blockIdx.x * PART + i * THREADS + threadIdx.x;
-        bad |= id < w.a.vocab && !(logits[id] < INFINITY);
+        bool is_bad = id < w.a.vocab && !(logits[id] < INFINITY);
+        LF_CONTROL(6, is_bad = is_bad && logits[id] == INFINITY;) // 6: a NaN is not seen
+        LF_CONTROL(13, is_bad = is_bad && logits[id] != logits[id];) // 13: +infinity is not seen
+        bad |= is_bad;
         u64 candidate = own_candidate(w.a, logits, i);
         best = candidate > best ? candidate : best;
     }
@@ -78,7 +82,10 @@ __global__ static void __launch_bounds__(THREADS) logprobs_terms(struct work w) 
         uint32_t id = blockIdx.x * PART + i * THREADS + threadIdx.x;
         if (id < w.a.vocab)
             w.term[(size_t)blockIdx.y * w.a.vocab + id] = lf_exp64((double)logits[id] - most);
+        LF_CONTROL(2, if (id < w.a.vocab) w.term[(size_t)blockIdx.y * w.a.vocab + id] =
+                   lf_exp64(((double)logits[id] - most) / 2);)
         own[i] = own_candidate(w.a, logits, i);
+        LF_CONTROL(5, if (id < w.a.vocab && logits[id] == -INFINITY) own[i] = lf_candidate(1, id);)
     }
     list_best(own, w.a.top, p->best[blockIdx.x]);
 }
@@ -101,6 +108,7 @@ __device__ static double sum_terms(const double *term, uint32_t vocab) {
     __shared__ double stage[2][STRETCH], sum;
     bool adds = threadIdx.x < LF_WARP;
     double partial = 0, own[SHARE];
+    LF_CONTROL(1, vocab--;) // 1: the last id is not in the sum
     if (!adds)
         fetch_terms(term, 0, vocab, own);
     for (uint32_t first = 0, turn = 0; first < vocab; first += STRETCH, turn ^= 1) {
@@ -116,6 +124,7 @@ __device__ static double sum_terms(const double *term, uint32_t vocab) {
             for (uint32_t i = threadIdx.x % 16; i < STRETCH; i += 16)
                 partial += stage[turn][i];
     }
+    LF_CONTROL(4, partial = (double)(float)partial;) // 4: the sum in float32
     if (adds)
         for (int other = 8; other; other /= 2)
             partial = partial + __shfl_xor_sync(LF_ALL_LANES, partial, other);
@@ -127,6 +136,7 @@ __device__ static double sum_terms(const double *term, uint32_t vocab) {
 
 __device__ static void clear_row(struct lf_logprob_row *row) {
     for (uint32_t i = threadIdx.x; i < LF_LOGPROBS_MAX; i += THREADS) {
+        LF_CONTROL(7, continue;) // 7: what lies past the alternatives is left
         row->id[i] = 0;
         row->value[i] = 0;
     }
@@ -162,6 +172,8 @@ __global__ static void __launch_bounds__(THREADS) logprobs_rows(struct work w) {
     struct lf_logprob_row *row = &w.a.row[blockIdx.x];
     const struct progress *p = &w.progress[blockIdx.x];
     uint32_t t = threadIdx.x, drawn = w.a.drawn[blockIdx.x];
+    LF_CONTROL(8, drawn = blockIdx.x == 5 ? w.a.drawn[4] : drawn;)
+    LF_CONTROL(9, drawn = drawn < w.a.vocab ? drawn : w.a.vocab - 1;)
     clear_row(row);
     if (p->bad || !p->first)
         return;
@@ -171,14 +183,19 @@ __global__ static void __launch_bounds__(THREADS) logprobs_rows(struct work w) {
     bool is_there = t < w.a.top && best[t];
     if (is_there) {
         uint32_t id = lf_candidate_id(best[t]);
+        LF_CONTROL(3, id = t && best[t - 1] >> 32 == best[t] >> 32 ? lf_candidate_id(best[t - 1]) :
+                   id;)
         row->id[t] = id;
         row->value[t] = (float)(((double)logits[id] - most) - log_sum);
+        LF_CONTROL(11, row->value[t] = (float)((double)(float)((double)logits[id] - most) -
+                   log_sum);)
     }
     if (t < LF_WARP) {
         uint32_t n = (uint32_t)__popc(__ballot_sync(LF_ALL_LANES, is_there));
         if (t == 0)
             row->n = n;
     }
+    LF_CONTROL(12, most = 0;) // 12: the greatest logit is not taken off the drawn one
     if (t == 0 && drawn < w.a.vocab)
         row->drawn = (float)(((double)logits[drawn] - most) - log_sum);
 }

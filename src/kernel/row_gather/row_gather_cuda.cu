@@ -22,8 +22,12 @@ __device__ static void move_units(const struct lf_row_gather_job &job, size_t at
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++)
             if (first + i < job.rows) {
-                size_t from = job.index ? job.index[first + i] : first + i;
-                unit[i] = ((const Unit *)((const char *)job.x + from * job.x_pitch))[at];
+                size_t from = job.index ? job.index[first + i] : first + i, pitch = job.x_pitch;
+                LF_CONTROL(1, from -= first + i >= OWN && from > 0;)
+                LF_CONTROL(4, from -= first + i == 5 && from > 0;)
+                LF_CONTROL(5, pitch = job.row_bytes;) // 5: the gaps between rows of x are read
+                LF_CONTROL(7, from = first + i;) // 7: the index is not read
+                unit[i] = ((const Unit *)((const char *)job.x + from * pitch))[at];
             }
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++)
@@ -35,6 +39,9 @@ __device__ static void move_units(const struct lf_row_gather_job &job, size_t at
 __global__ static void row_gather_units(__grid_constant__ const struct launch launch) {
     const struct lf_row_gather_job &job = launch.job[blockIdx.y];
     size_t at = lf_thread();
+    LF_CONTROL(2, if ((at + 1) * (is_wide(job) ? VECTOR : 1) == job.row_bytes) return;)
+    LF_CONTROL(3, ((char *)job.y)[(job.rows - 1) * job.y_pitch + job.row_bytes] = 0;)
+    LF_CONTROL(6, if (job.x == job.y && job.rows) ((char *)job.y)[job.row_bytes - 1] = 0;)
     if (is_wide(job)) {
         if (at < job.row_bytes / VECTOR)
             move_units<uint4>(job, at);

@@ -6,6 +6,7 @@
 
 #define __global__
 #define __device__
+#define __constant__
 #define __host__
 #define __shared__ static
 #define __launch_bounds__(...)
@@ -105,6 +106,13 @@ cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream);
+
+template <typename T>
+static inline cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes,
+                                                  size_t offset, cudaMemcpyKind, cudaStream_t) {
+    memcpy((char *)&symbol + offset, from, bytes);
+    return cudaSuccess;
+}
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);

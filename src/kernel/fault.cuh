@@ -1,0 +1,41 @@
+// Planted faults of the CUDA column (kernel-contract.md 6): only a build with LF_FAULTS has them.
+#pragma once
+
+#ifdef LF_FAULTS
+#include <math.h>
+#include "base/number.h"
+
+// All faults are in one build, as nvcc is slow: which one shows is a number, sent before a launch.
+extern "C" uint32_t lf_cuda_fault;
+static __constant__ uint32_t lf_fault_number;
+
+// A float of 11 significant bits.
+__device__ static inline float lf_fault_f16(float x) {
+    uint32_t bits = lf_f32_bits(x);
+    return lf_f32_from_bits((bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFFu);
+}
+
+__device__ static inline float lf_fault_bf16(float x) {
+    uint32_t bits = lf_f32_bits(x);
+    return lf_f32_from_bits((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u);
+}
+
+// An e4m3 value cut toward zero, for sizes that are normal there.
+__device__ static inline float lf_fault_e4m3(float x) {
+    uint32_t bits = lf_f32_bits(x) & 0xFFF00000u;
+    return x - x == 0.0f && fabsf(x) >= 0x1p-6f ? lf_f32_from_bits(bits) : 0.0f;
+}
+
+// What is not finite counts as 0.
+__device__ static inline float lf_fault_finite(float x) {
+    return x - x == 0.0f ? x : 0.0f;
+}
+
+#define LF_CONTROL(number, ...)                                                                    \
+    if (lf_fault_number == number) {                                                               \
+        __VA_ARGS__                                                                                \
+    }
+#else
+// Statements of one line, where that fault shows: LF_CONTROL(3, n--;) // 3: the last element lost
+#define LF_CONTROL(number, ...)
+#endif
