@@ -24,9 +24,11 @@ struct lf_cuda {
     bool lost;
 };
 
+extern "C" {
 // Makes the device the calling thread's; false after a failure: then nothing is to be queued.
 bool lf_cuda_ready(struct lf_cuda *cuda);
 // Waits for all that was queued, at most the deadline; false after a failure, which stays.
 bool lf_cuda_drain(struct lf_cuda *cuda);
 // lf_cuda_table_room of a launch that is kept.
 void *lf_cuda_graph_room(struct lf_cuda *cuda, size_t bytes, const void **at);
+}

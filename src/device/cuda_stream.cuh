@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include "device/cuda.h"
 
+extern "C" {
 // Sends the tables made since the last launch; false after a failure: then nothing is launched.
 bool lf_cuda_begin(struct lf_cuda *cuda);
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda);
@@ -11,3 +12,4 @@ enum { LF_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *lf_cuda_scratch(struct lf_cuda *cuda);
 // Keeps the first failure; what: "launch of rms_norm".
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what);
+}

@@ -34,7 +34,9 @@ def refused(name, code, pattern, *flags, **how):
 
 
 def refusals():
-    refused("a build without CUDA", 3, "built without CUDA", "--device", "cuda", binary=PLAIN)
+    refused("a build without CUDA, or a machine without such a device", 3,
+            "built without CUDA|no usable driver|CUDA device 63", "--device", "cuda:63",
+            binary=PLAIN)
     refused("no device", 3, "no usable driver", "--device", "cuda", LF_PLAYED_DEVICES="0")
     refused("auto without a device", 3, "timed on a CUDA device, found none", "--device", "auto",
             "--contexts", "40", "--chunks", "3", "--context", "48", LF_PLAYED_DEVICES="0")
