@@ -144,7 +144,7 @@ enum lf_status lf_model_saved_read(struct lf_target *target, uint64_t at, uint32
                                    lf_bytes_in *in, void *ctx, struct lf_saved **out,
                                    struct lf_error *err) {
     const struct lf_v41 *m = model_of(target);
-    struct source source = {in, ctx, m->device.memory};
+    struct source source = {in, ctx, m->aside};
     *out = NULL;
     if (!at || at > m->info.context)
         return lf_fail(err, LF_E_POS, "a saved state of %llu rows: expected 1 to %llu",
@@ -170,7 +170,7 @@ void lf_model_adopt(struct lf_target *target, struct lf_saved *saved) {
     uint64_t pages = saved->what & LF_SAVE_STATE ? lf_saved_pages(m, saved->at) : 0;
     m->saved_bytes += saved->bytes;
     for (uint64_t i = 0; i < pages; i++) {
-        saved->page[i]->memory = m->shape.memory;
+        saved->page[i]->memory = m->device.memory;
         lf_page_hold(saved->page[i], &m->saved_bytes);
         lf_page_release(saved->page[i]);
     }

@@ -213,6 +213,73 @@ static void does_a_lost_device_refuse_to_reset_a_slot(void **state) {
                                   "(cudaErrorIllegalAddress)");
 }
 
+// Memory of the device as another thread has it: what goes through it is counted.
+static struct counted {
+    struct lf_mem mem; // first
+    unsigned allocs, uploads, downloads;
+} aside;
+
+static void *aside_alloc(struct lf_mem *mem, size_t bytes) {
+    ((struct counted *)mem)->allocs++;
+    return memory.mem.ops->alloc(&memory.mem, bytes);
+}
+
+static void aside_upload(struct lf_mem *mem, void *to, const void *from, size_t bytes) {
+    ((struct counted *)mem)->uploads++;
+    memory.mem.ops->upload(&memory.mem, to, from, bytes);
+}
+
+static void aside_download(struct lf_mem *mem, void *to, const void *from, size_t bytes) {
+    ((struct counted *)mem)->downloads++;
+    memory.mem.ops->download(&memory.mem, to, from, bytes);
+}
+
+static enum lf_status aside_wait(struct lf_mem *mem, struct lf_error *err) {
+    (void)mem;
+    return memory.mem.ops->wait(&memory.mem, err);
+}
+
+static enum lf_status take(void *ctx, const void *bytes, uint64_t len, struct lf_error *err) {
+    lf_buffer_add(ctx, bytes, len);
+    return err->status;
+}
+
+static enum lf_status give(void *ctx, void *bytes, uint64_t len, struct lf_error *err) {
+    struct lf_buffer *file = ctx;
+    (void)err;
+    assert_true(len <= file->len);
+    memcpy(bytes, file->data, len);
+    memmove(file->data, file->data + len, file->len -= len);
+    return LF_OK;
+}
+
+// The engine's thread has the device meanwhile: no call of one may meet the other's.
+static void do_states_go_to_files_and_back_through_memory_of_their_own(void **state) {
+    static const struct lf_mem_ops ops = {.alloc = aside_alloc, .upload = aside_upload,
+                                          .download = aside_download, .wait = aside_wait};
+    struct lf_v41 *m = (struct lf_v41 *)target;
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_buffer file = {0};
+    struct lf_saved *saved, *again;
+    (void)state;
+    aside = (struct counted){.mem.ops = &ops};
+    must(target->ops->grow(target, 0, CONTEXT, &err), &err);
+    // As if a prompt had filled them: only whole pages go through the device's memory.
+    m->state[0].length = m->state[0].draft_from = CONTEXT;
+    m->state[0].complete = true;
+    must(target->ops->save(target, 0, CONTEXT, LF_SAVE_STATE, &saved, &err), &err);
+    m->aside = &aside.mem;
+    must(target->ops->write(target, saved, take, &file, &err), &err);
+    assert_true(aside.downloads > 0);
+    must(target->ops->read(target, CONTEXT, LF_SAVE_STATE, give, &file, &again, &err), &err);
+    m->aside = &memory.mem;
+    assert_true(aside.allocs > 0 && aside.uploads >= aside.allocs);
+    target->ops->adopt(target, again);
+    target->ops->drop(target, again);
+    target->ops->drop(target, saved);
+    lf_buffer_free(&file);
+}
+
 enum { ROUNDS = 5, VOCAB_MAX = 4096 };
 // What rounds of one row tell, and the pass of the drafter before each.
 struct told {
@@ -278,6 +345,8 @@ int main(void) {
         cmocka_unit_test_setup(does_a_failed_launch_fail_its_call_and_no_other, start_over),
         cmocka_unit_test_setup(does_a_prompt_whose_launch_fails_leave_the_slot_empty, start_over),
         cmocka_unit_test_setup(does_storage_that_cannot_be_had_fail_the_growth_alone, start_over),
+        cmocka_unit_test_setup(do_states_go_to_files_and_back_through_memory_of_their_own,
+                               start_over),
         cmocka_unit_test_setup(does_a_round_kept_as_a_graph_tell_what_its_launches_told,
                                start_over),
         cmocka_unit_test_setup(does_a_graph_that_cannot_be_made_fail_its_round_alone, start_over),
