@@ -138,10 +138,10 @@ static enum lf_status chunk(struct lf_round_bench *bench, const struct lf_round 
         end.at += bench->m->t->positions_max;
     struct lf_chunk rows = {.rows = round->rows, .pos0 = round->context - round->rows,
                             .tok = bench->ids, .plan = &end, .n_plan = 1};
-    bool cone = !bench->m->no_cone;
+    bool no_cone = bench->m->no_cone;
     bench->m->no_cone = round->phase == LF_ROUND_CHUNK;
     enum lf_status status = target->ops->prefill(target, &rows, 1, err);
-    bench->m->no_cone = !cone;
+    bench->m->no_cone = no_cone;
     return status;
 }
 

@@ -271,10 +271,6 @@ float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to) {
     return ms;
 }
 
-float lf_cuda_elapsed_ms(struct lf_cuda *cuda) {
-    return lf_cuda_between_ms(cuda, 0, 1);
-}
-
 uint64_t lf_cuda_launches(const struct lf_cuda *cuda) {
     return cuda->launches;
 }

@@ -60,7 +60,6 @@ void *lf_cuda_table_room(struct lf_cuda *cuda, size_t bytes, const void **at);
 enum { LF_CUDA_MARKS = 128 };
 void lf_cuda_mark(struct lf_cuda *cuda, int mark); // 0 to LF_CUDA_MARKS - 1
 float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to);
-float lf_cuda_elapsed_ms(struct lf_cuda *cuda); // from 0 to 1
 // Launches that ran since the device was opened, those of graphs one by one.
 uint64_t lf_cuda_launches(const struct lf_cuda *cuda);
 

@@ -15,7 +15,7 @@ enum { LF_PARAMETER_BYTES = 4096 }; // of a launch, on every toolkit
 
 // How a launch differs from most.
 struct lf_launch_choice {
-    uint32_t shared_bytes; // dynamic shared memory
+    uint32_t shared_bytes; // dynamic shared memory, also more than a kernel may have unasked
     bool early;            // may begin before those ahead end: lf_wait_for_launches waits for them
 };
 
@@ -37,6 +37,10 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
     config.stream = lf_cuda_stream(device->cuda);
     config.attrs = &early;
     config.numAttrs = choice.early;
+    if (choice.shared_bytes)
+        lf_cuda_note(device->cuda,
+                     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)choice.shared_bytes), name);
 #ifdef LF_FAULTS
     lf_cuda_note(device->cuda, cudaMemcpyToSymbolAsync(lf_fault_number, &lf_cuda_fault,
                                                        sizeof lf_cuda_fault, 0,
@@ -44,16 +48,6 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
                  "the planted fault");
 #endif
     lf_cuda_note(device->cuda, cudaLaunchKernelEx(&config, kernel, Args(args)), name);
-}
-
-// Before a launch with more dynamic shared memory than any kernel may have unasked.
-template <typename Args>
-static void lf_cuda_allow_shared(struct lf_device *device, const char *name, void (*kernel)(Args),
-                                 uint32_t shared_bytes) {
-    if (lf_cuda_begin(device->cuda))
-        lf_cuda_note(device->cuda,
-                     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          (int)shared_bytes), name);
 }
 
 __host__ __device__ static inline uint32_t lf_blocks(uint64_t items, uint32_t a_block) {

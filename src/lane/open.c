@@ -24,10 +24,9 @@ static enum lf_status check_options(const struct lf_engine_options *o, struct lf
 
 static void describe(struct lf_engine *e, struct lf_session *s) {
     const struct lf_generation *g = &s->generation;
-    lf_model_fingerprint(e->target, s->fingerprint);
     e->about.name = lf_session_name(s);
     e->about.folder = s->folder;
-    e->about.fingerprint = s->fingerprint;
+    e->about.fingerprint = e->target->fingerprint;
     e->about.device = s->place.name;
     e->about.sampling = (struct lf_sampling){.temperature = g->temperature, .top_p = g->top_p,
                                              .min_p = g->min_p, .top_k = g->top_k};

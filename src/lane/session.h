@@ -20,7 +20,6 @@ struct lf_session {
     bool text_optional; // set before opening: made-up weights may come without tokenizer.json
     struct lf_place place;
     struct lf_memory memory; // once planned
-    char fingerprint[20];    // once loaded
 };
 
 // model NULL: the demo; options NULL: the defaults. Closed also when it was not opened whole.

@@ -205,7 +205,7 @@ static enum lf_status propose(struct lf_target *target, const struct lf_draft_as
         lf_graphs_run(m, LF_RUN_DRAFTS, draft_pass);
         lf_draft_choose(m, ask + at, now, out + at);
     }
-    return lf_mem_wait(m->shape.memory, err);
+    return lf_mem_wait(m->device.memory, err);
 }
 
 const struct lf_drafter_ops lf_model_drafter_ops = {.ingest = ingest, .propose = propose};

@@ -176,7 +176,7 @@ static void add_small_tensors(struct lf_sha256 *sha, const struct lf_v41 *m) {
         add_layers(sha, m->weights.draft->block, t->draft_layers, t->hidden);
 }
 
-// While the host can read them; equal names, equal bits.
+// By small tensors, while the host can read them; equal names, equal bits.
 static void name_weights(struct lf_v41 *m, const struct lf_model_options *options) {
     struct lf_sha256 sha;
     uint8_t digest[32];
@@ -218,10 +218,6 @@ static enum lf_status open_parts(struct lf_v41 *m, struct lf_checkpoint *checkpo
     LF_TRY(open_states(m, err));
     LF_TRY(lf_graphs_open(m, err));
     return lf_mem_wait(m->device.memory, err);
-}
-
-void lf_model_fingerprint(struct lf_target *target, char name[20]) {
-    memcpy(name, target->fingerprint, 20);
 }
 
 void lf_model_close(struct lf_target *target) {

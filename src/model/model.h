@@ -52,8 +52,6 @@ struct lf_model_memory {
 };
 // What the model holds now. Any thread.
 void lf_model_memory_read(struct lf_target *t, struct lf_model_memory *out);
-// Names configuration, weights (by small tensors), drafter, arithmetic: equal names, equal bits.
-void lf_model_fingerprint(struct lf_target *t, char name[20]);
 // The logits of the last prefill boundary or of row i of the last verify, until the next call.
 const float *lf_model_logits(struct lf_target *t, uint32_t slot, uint32_t row);
 // Prefills rows and returns the logits of every one: out [rows][vocab] (score). Commits the rows.

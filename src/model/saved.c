@@ -232,7 +232,7 @@ enum lf_status lf_model_save(struct lf_target *target, uint32_t slot, uint64_t a
         whole_pages(m, state, at, hold_page, &filling);
         copied_parts(&walk, m, state, at);
     }
-    if (lf_mem_wait(m->shape.memory, err) != LF_OK)
+    if (lf_mem_wait(m->device.memory, err) != LF_OK)
         lf_model_drop(target, saved);
     else
         *out = saved;
@@ -288,7 +288,7 @@ enum lf_status lf_model_restore(struct lf_target *target, uint32_t slot,
                          m->info.vocab * sizeof *state->last);
         state->logits_ready = true;
     }
-    if (lf_mem_wait(m->shape.memory, err) != LF_OK)
+    if (lf_mem_wait(m->device.memory, err) != LF_OK)
         lf_state_reset(state, &m->shape);
     lf_model_tell_pages(m, slot);
     return err->status;

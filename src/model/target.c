@@ -127,7 +127,7 @@ static enum lf_status prefill(struct lf_target *target, const struct lf_chunk *c
     lf_batch_end(m);
     lf_forward(m);
     keep_last_logits(m);
-    LF_TRY(lf_mem_wait(m->shape.memory, err));
+    LF_TRY(lf_mem_wait(m->device.memory, err));
     for (uint32_t i = 0; i < n; i++)
         commit_prefill(m, &chunk[i]);
     return LF_OK;
@@ -244,7 +244,7 @@ static enum lf_status verify(struct lf_target *target, const struct lf_window *w
     sample(m, row, m->work.rows, m->work.logits);
     judge_windows(m, w, n, m->work.logits);
     read_windows(m, w, n, drawn);
-    LF_TRY(lf_mem_wait(m->shape.memory, err));
+    LF_TRY(lf_mem_wait(m->device.memory, err));
     for (uint32_t i = 0; i < n; i++)
         m->state[w[i].slot].pending_rows = w[i].rows;
     return LF_OK;
@@ -295,7 +295,7 @@ static enum lf_status draw_last(struct lf_target *target, const struct lf_window
     sample(m, &row, 1, s->last);
     judge_windows(m, w, 1, s->last);
     read_windows(m, w, 1, drawn);
-    return lf_mem_wait(m->shape.memory, err);
+    return lf_mem_wait(m->device.memory, err);
 }
 
 static enum lf_status grow(struct lf_target *target, uint32_t slot, uint64_t positions,
@@ -315,7 +315,7 @@ static enum lf_status reset(struct lf_target *target, uint32_t slot, struct lf_e
     lf_state_reset(&m->state[slot], &m->shape);
     lf_model_tell_pages(m, slot);
     // A device that is lost shows here at the latest (F-3).
-    return lf_mem_wait(m->shape.memory, err);
+    return lf_mem_wait(m->device.memory, err);
 }
 
 static uint64_t grow_bytes(struct lf_target *target, uint64_t positions) {
@@ -351,7 +351,7 @@ static enum lf_status digest(struct lf_target *target, uint32_t slot, uint8_t ou
         return lf_fail(err, LF_E_PLAN, "slot %u: its state is not complete here", slot);
     lf_draft_fill(m, &slot, 1);
     lf_state_digest(&m->state[slot], &m->shape, out);
-    return lf_mem_wait(m->shape.memory, err);
+    return lf_mem_wait(m->device.memory, err);
 }
 
 const struct lf_target_ops lf_model_target_ops = {
@@ -388,7 +388,7 @@ enum lf_status lf_model_score(struct lf_target *target, const struct lf_chunk *c
     keep_last_logits(m);
     lf_mem_download(m->device.memory, out, m->work.logits,
                     sizeof *out * chunk->rows * m->info.vocab);
-    LF_TRY(lf_mem_wait(m->shape.memory, err));
+    LF_TRY(lf_mem_wait(m->device.memory, err));
     m->state[chunk->slot].length += chunk->rows;
     m->state[chunk->slot].logits_ready = true;
     lf_model_tell_pages(m, chunk->slot);

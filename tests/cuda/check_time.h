@@ -43,7 +43,7 @@ static inline void report_time(struct check *c, const char *text, float *ms, dou
                 call;                                                                              \
             lf_cuda_mark((c)->on.cuda, 1);                                                         \
             if (lf_cuda_wait((c)->on.cuda, &err) == LF_OK && batch >= 0)                           \
-                ms[batch] = lf_cuda_elapsed_ms((c)->on.cuda);                                      \
+                ms[batch] = lf_cuda_between_ms((c)->on.cuda, 0, 1);                                \
         }                                                                                          \
         report_time(c, err.status == LF_OK ? (label_) : err.text, ms, bytes, operations);          \
     } while (0)

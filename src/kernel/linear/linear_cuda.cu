@@ -55,7 +55,6 @@ static void count_tiles(struct lf_linear_launch *launch, const struct form *form
 // One block a multiprocessor: blocks share out the tiles.
 static void launch_form(struct lf_device *device, const struct form *form, struct listed *jobs) {
     count_tiles(&jobs->launch, form);
-    lf_cuda_allow_shared(device, "linear", form->kernel, form->choice.shared_bytes);
     lf_cuda_launch(device, "linear", form->kernel,
                    dim3(lf_cuda_info(device->cuda)->processors), form->threads, jobs->launch,
                    form->choice);
