@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(os.environ.get("LF_SOURCE_ROOT", Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("LF_BINARY", str(ROOT / "build" / "src" / "lanefold"))
+# Where the server computes: LF_DEVICE=cuda asks for a GPU.
+DEVICE = ["--device", os.environ["LF_DEVICE"]] if "LF_DEVICE" in os.environ else []
 VENV = ROOT / "build" / ".venv-server"
 SKIPPED = 77
 
@@ -67,7 +69,8 @@ class Server:
     """One `lanefold serve --port 0` on the demo model, until the with block ends."""
 
     def __init__(self, *flags):
-        self.command = [BINARY, "serve", str(ROOT / "models" / "demo"), "--port", "0", *flags]
+        self.command = [BINARY, "serve", str(ROOT / "models" / "demo"), "--port", "0", *DEVICE,
+                        *flags]
         self.lines = []
         self.url = None
 

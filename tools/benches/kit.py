@@ -13,6 +13,7 @@ import harness
 
 DEMO = str(ROOT / "models" / "demo")
 BINARY = harness.BINARY
+DEVICE = harness.DEVICE
 Server = harness.Server
 
 

@@ -1,7 +1,7 @@
 """Whether any drafted cell is slower than the same cell without drafts, on fresh servers."""
 import os
 
-from benches.kit import BINARY, DEMO, table, tool
+from benches.kit import BINARY, DEMO, DEVICE, table, tool
 
 
 def places():
@@ -16,7 +16,7 @@ def places():
 def run():
     server, clients = places()
     # One thread: several wait for each other, and those waits vary more than drafts matter.
-    command = " ".join([*server, BINARY, "serve", DEMO, "--port", "0", "--threads", "1"])
+    command = " ".join([*server, BINARY, "serve", DEMO, "--port", "0", "--threads", "1", *DEVICE])
     # Servers differ more than a server's repetitions: many blocks of short ones decide sooner.
     verdict, report = tool("never-slower", "--serve", command, "--tokens", 128, "--reps", 3,
                            "--temperatures", "0,1", "--levels", "1,4", "--blocks", 5,
