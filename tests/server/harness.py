@@ -66,11 +66,10 @@ class Checks:
 
 
 class Server:
-    """One `lanefold serve --port 0` on the demo model, until the with block ends."""
+    """One `lanefold serve --port 0`, on the demo unless told, until the with block ends."""
 
-    def __init__(self, *flags):
-        self.command = [BINARY, "serve", str(ROOT / "models" / "demo"), "--port", "0", *DEVICE,
-                        *flags]
+    def __init__(self, *flags, model=ROOT / "models" / "demo"):
+        self.command = [BINARY, "serve", str(model), "--port", "0", *DEVICE, *flags]
         self.lines = []
         self.url = None
 
