@@ -3,10 +3,12 @@ import json
 import tempfile
 from pathlib import Path
 
-from benches.kit import Server, Verdict, say, serve_has, table, tool, worst
+from benches.kit import DEVICE, Server, Verdict, say, serve_has, table, tool, worst
 from benches.talk import ids_of, sentences
 
 PROMPT_TOKENS, REUSE_SHARE = 3900, 0.05
+# On a GPU a cold prompt takes a few hits' time: there the limit of a hit is a time.
+HIT_S = 0.010
 
 
 def repeats(folder):
@@ -31,7 +33,8 @@ def repeats(folder):
             f"tokens/s), whole hit {share * 100:.2f} % of it; {verdict.line}")
     say(line)
     say()
-    return Verdict(verdict.passed and share <= REUSE_SHARE, line)
+    quick = share * cold <= HIT_S if DEVICE else share <= REUSE_SHARE
+    return Verdict(verdict.passed and quick, line)
 
 
 def turns(folder):
