@@ -1,5 +1,6 @@
 #include "bench/layer_measure.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include "bench/made_up_state.h"
 #include "bench/probe.h"
@@ -76,28 +77,26 @@ static void pass(struct bench *b, uint32_t rows, uint32_t seed, struct lf_layer_
     }
 }
 
-static int by_seconds(const void *a, const void *b) {
-    double x = ((const struct lf_layer_sample *)a)->seconds;
-    double y = ((const struct lf_layer_sample *)b)->seconds;
-    return (x > y) - (x < y);
-}
-
-// The pass of median time of each layer.
+// The pass of median time of each layer; of an even number one of the two in the middle.
 static enum lf_status medians(struct bench *b, uint32_t rows, uint32_t reps, uint32_t parts,
                               struct lf_layer_sample *out, struct lf_error *err) {
     uint32_t stride = b->measure->n + 1;
-    struct lf_layer_sample *column = malloc(reps * sizeof *column);
-    if (!column)
+    double *seconds = malloc(reps * sizeof *seconds);
+    if (!seconds)
         return lf_fail(err, LF_E_MEM, "out of memory for the samples");
     for (uint32_t r = 0; r < reps; r++)
         pass(b, rows, r * rows, b->sample + (size_t)r * stride);
     for (uint32_t i = 0; i < parts; i++) {
+        uint32_t nearest = 0;
         for (uint32_t r = 0; r < reps; r++)
-            column[r] = b->sample[(size_t)r * stride + i];
-        qsort(column, reps, sizeof *column, by_seconds);
-        out[i] = column[reps / 2];
+            seconds[r] = b->sample[(size_t)r * stride + i].seconds;
+        double median = lf_stats_median(seconds, reps);
+        for (uint32_t r = 1; r < reps; r++)
+            if (fabs(seconds[r] - median) < fabs(seconds[nearest] - median))
+                nearest = r;
+        out[i] = b->sample[(size_t)nearest * stride + i];
     }
-    free(column);
+    free(seconds);
     return LF_OK;
 }
 

@@ -1,4 +1,4 @@
-// The arena of check.h, its random numbers and its comparison.
+// The arena of check.h, its numbers and its comparison.
 #include "cuda/check.h"
 
 #include <stdarg.h>
@@ -104,21 +104,13 @@ void check_compare(struct check *c) {
     c->failed += differing != 0;
 }
 
-// splitmix64
-static uint64_t next(struct check *c) {
-    uint64_t z = c->random += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
 uint32_t check_random(struct check *c, uint32_t below) {
-    return (uint32_t)((next(c) >> 32) * below >> 32);
+    return lf_check_below(&c->random, below);
 }
 
 // The upper half of a float32.
 static uint16_t number(struct check *c, enum style style) {
-    uint32_t bits = (uint32_t)next(c), low = style == STYLE_NORMAL ? 120 : 90;
+    uint32_t bits = (uint32_t)lf_check_next(&c->random), low = style == STYLE_NORMAL ? 120 : 90;
     uint32_t range = style == STYLE_NORMAL ? 10 : 60;
     if (style == STYLE_ANY && bits % 8 == 0)
         return (uint16_t)(bits >> 16);
@@ -132,7 +124,8 @@ void check_bf16(struct check *c, void *x, size_t n, enum style style) {
 
 void check_f32(struct check *c, void *x, size_t n, enum style style) {
     for (size_t i = 0; i < n; i++)
-        ((uint32_t *)x)[i] = (uint32_t)number(c, style) << 16 | (uint32_t)(next(c) >> 48);
+        ((uint32_t *)x)[i] = (uint32_t)number(c, style) << 16 |
+                             (uint32_t)(lf_check_next(&c->random) >> 48);
 }
 
 void check_bytes(struct check *c, void *x, size_t n) {

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "contract/check.h"
 #include "device/cuda.h"
 #include "kernel/cuda_table.h"
 #include "kernel/table.h"
@@ -28,7 +29,7 @@ struct check {
         size_t at, bytes;
     } operand[CHECK_OPERANDS_MAX];
     uint32_t operands;
-    uint64_t random;
+    struct lf_check_rng random;
     // Of the present kernel.
     uint32_t problems, failed;
     uint64_t bytes, differing;

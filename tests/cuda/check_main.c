@@ -29,7 +29,7 @@ static enum lf_status open_check(struct check *c, size_t room, struct lf_error *
     long threads = sysconf(_SC_NPROCESSORS_ONLN);
     memset(c, 0, sizeof *c);
     c->room = room;
-    c->random = 20260;
+    c->random.state = 20260;
     LF_TRY(lf_cuda_open(&c->on.cuda, 0, err));
     LF_TRY(lf_pool_open(&c->on.pool, threads > 1 ? (uint32_t)threads : 1, SCRATCH_BYTES, err));
     LF_TRY(lf_kernels_init(&c->cpu, LF_ISA_AUTO, err));
