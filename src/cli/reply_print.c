@@ -115,6 +115,13 @@ static void flush_tail(struct printing *p) {
         show(p, false, p->out->content.data + before, p->out->content.len - before);
 }
 
+// The device is over only where the engine is (F-1, F-3).
+static enum lf_status failure_of(struct lf_engine *engine) {
+    struct lf_engine_status status;
+    lf_engine_status_read(engine, &status);
+    return status.dead ? LF_E_DEVICE : status.nonfinite ? LF_E_NONFINITE : LF_E_VALUE;
+}
+
 enum lf_status lf_reply_run(struct lf_reply_text *out, struct lf_engine *engine,
                             const struct lf_session *session, const struct lf_request *request,
                             const struct lf_reply_options *options, bool raw, bool quiet,
@@ -140,7 +147,7 @@ enum lf_status lf_reply_run(struct lf_reply_text *out, struct lf_engine *engine,
         if (out->why == LF_DONE_MEMORY)
             lf_fail(err, LF_E_MEM, "%s", p.message);
         if (out->why == LF_DONE_FAILED)
-            lf_fail(err, LF_E_DEVICE, "the reply failed: %s", p.message);
+            lf_fail(err, failure_of(engine), "the reply failed: %s", p.message);
     }
     sigaction(SIGINT, &before, NULL);
     lf_reply_close(p.parser);

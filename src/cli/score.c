@@ -41,7 +41,7 @@ static enum lf_status score(const struct lf_session *s, struct lf_target *target
     float *logits = malloc((size_t)CHUNK_ROWS * s->topology->vocab * sizeof *logits);
     if (!logits)
         return lf_fail(err, LF_E_MEM, "out of memory for logits");
-    for (size_t at = 0; at + 1 < ids->len;) {
+    for (size_t at = 0; err->status == LF_OK && at + 1 < ids->len;) {
         size_t left = ids->len - 1 - at;
         struct lf_chunk chunk = {.rows = left < CHUNK_ROWS ? (uint32_t)left : CHUNK_ROWS,
                                  .pos0 = at, .tok = ids->id + at};
@@ -51,6 +51,11 @@ static enum lf_status score(const struct lf_session *s, struct lf_target *target
             lf_model_logprobs(target, logits, chunk.rows, next, row, err) != LF_OK)
             break;
         for (uint32_t r = 0; r < chunk.rows; r++) {
+            if (isnan(row[r].drawn)) {
+                lf_fail(err, LF_E_NONFINITE, "the model's logits for token %zu are not finite",
+                        at + r + 1);
+                break;
+            }
             print_token(s, next[r], (double)row[r].drawn, json, at + r == 0);
             total += (double)row[r].drawn;
         }

@@ -16,6 +16,12 @@ static void break_down(int signal_number) {
     host_cuda.fail_launch = 700;
 }
 
+// A launch that the driver refuses, and nothing more.
+static void refuse_one(int signal_number) {
+    (void)signal_number;
+    host_cuda.fail_launch = 1;
+}
+
 __attribute__((constructor)) static void set_up(void) {
     host_cuda.devices = number("LF_PLAYED_DEVICES", 1);
     host_cuda.major = number("LF_PLAYED_MAJOR", 9);
@@ -24,4 +30,5 @@ __attribute__((constructor)) static void set_up(void) {
     host_cuda.fail_launch = number("LF_PLAYED_FAIL_LAUNCH", 0);
     host_cuda.fail_sticks = host_cuda.fail_launch != 0;
     signal(SIGUSR1, break_down);
+    signal(SIGUSR2, refuse_one);
 }

@@ -94,22 +94,23 @@ def check_replies():
     check(there == reply(plain, "cpu")[0], "greedy tokens of both", result)
 
 
-# engine.md F-3: a fault in mid-reply ends the process with 70, and nothing is drawn after it.
-def check_death():
+# A fault in mid-reply: nothing is drawn after it.
+def check_fault(fault, code, said):
     process = subprocess.Popen([played, "run", demo, "--device", "cuda", "--raw", "-p", "x",
                                 "--context", "64", "--max-tokens", "60", "--threads", "1"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     begun = process.stdout.read(1)
-    process.send_signal(signal.SIGUSR1)
-    _, said = process.communicate(timeout=100)
-    result = subprocess.CompletedProcess([], process.returncode, begun, said)
-    check(begun and process.returncode == 70 and b"illegal memory access" in said,
-          "a driver error in mid-reply", result)
+    process.send_signal(fault)
+    _, errors = process.communicate(timeout=100)
+    result = subprocess.CompletedProcess([], process.returncode, begun, errors)
+    check(begun and process.returncode == code and said in errors, f"{fault} in mid-reply", result)
 
 
 check_refusals()
 check_plans()
 check_auto()
 check_replies()
-check_death()
+# engine.md F-3, F-2: a poisoned context ends the process with 70, one refused launch the reply.
+check_fault(signal.SIGUSR1, 70, b"illegal memory access")
+check_fault(signal.SIGUSR2, 1, b"the reply failed: CUDA: ")
 sys.exit(failed > 0)

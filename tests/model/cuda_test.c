@@ -15,7 +15,7 @@
 #include "model/plan.h"
 #include "model/v41.h"
 
-enum { CONTEXT = 256, ROWS = 3, ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1 };
+enum { CONTEXT = 256, ROWS = 3, VOCAB_MAX = 4096, ILLEGAL_ADDRESS = 700, INVALID_VALUE = 1 };
 
 static struct lf_demo demo;
 static struct lf_target *target;
@@ -62,12 +62,16 @@ static int start_over(void **state) {
     return 0;
 }
 
-static enum lf_status prefill(struct lf_error *err) {
+static enum lf_status prefill_slot(uint32_t slot, struct lf_error *err) {
     static const uint32_t ids[ROWS] = {0, 100, 200};
     struct lf_bound end = {.at = ROWS, .logits = true};
-    struct lf_chunk chunk = {.rows = ROWS, .tok = ids, .plan = &end, .n_plan = 1};
-    LF_TRY(target->ops->grow(target, 0, CONTEXT, err));
+    struct lf_chunk chunk = {.slot = slot, .rows = ROWS, .tok = ids, .plan = &end, .n_plan = 1};
+    LF_TRY(target->ops->grow(target, slot, CONTEXT, err));
     return target->ops->prefill(target, &chunk, 1, err);
+}
+
+static enum lf_status prefill(struct lf_error *err) {
+    return prefill_slot(0, err);
 }
 
 static enum lf_status verify_rows(uint32_t rows, uint32_t *drawn, struct lf_error *err) {
@@ -198,6 +202,58 @@ static void does_storage_that_cannot_be_had_fail_the_growth_alone(void **state) 
     must(prefill(&err), &err);
 }
 
+// engine.md F-7: what was taken before goes back.
+static void does_every_allocation_of_a_model_that_fails_refuse_it_whole(void **state) {
+    struct lf_model_device device = played();
+    struct lf_model_options options = {.slots = 1, .context = CONTEXT, .chunk_rows = 64,
+                                       .threads = 1, .device = &device};
+    enum lf_status status = LF_E_MEM;
+    struct lf_target *made;
+    uint64_t most, before = lf_cuda_held_bytes(cuda, &most);
+    int failed = 0;
+    (void)state;
+    while (status == LF_E_MEM) {
+        struct lf_error err = LF_ERROR_INIT;
+        host_cuda.fail_alloc = ++failed;
+        status = lf_model_open(&made, demo.checkpoint, &demo.map, &options, &err);
+        if (status == LF_OK)
+            made->ops->close(made);
+        else if (status != LF_E_MEM)
+            fail_msg("allocation %d: %s", failed, err.text);
+        assert_int_equal(lf_cuda_held_bytes(cuda, &most), before);
+    }
+    assert_true(failed > 10);
+    host_cuda.fail_alloc = 0;
+}
+
+// engine.md F-1, F-5: the token whose row holds it has no logits; the window beside keeps its own.
+static void does_a_nan_in_a_weight_fail_the_window_that_reads_it_and_no_other(void **state) {
+    static const struct lf_sampling rule = {0};
+    static const uint32_t tok[2] = {7, 9};
+    static float logits[2][VOCAB_MAX];
+    struct lf_error err = LF_ERROR_INIT;
+    const struct lf_matrix *embed = &((struct lf_v41 *)target)->weights.embed;
+    uint16_t *row = (uint16_t *)(uintptr_t)embed->data + (size_t)tok[1] * embed->in, held = *row;
+    uint32_t drawn[2][2];
+    for (int turn = 0; turn < 2; turn++) {
+        struct lf_window w[2];
+        start_over(state);
+        for (uint32_t slot = 0; slot < 2; slot++) {
+            must(prefill_slot(slot, &err), &err);
+            w[slot] = (struct lf_window){.slot = slot, .rows = 1, .pos0 = ROWS,
+                                         .tok = &tok[slot], .rule = &rule};
+        }
+        *row = turn ? 0x7FC1 : held;
+        must(target->ops->verify(target, w, 2, drawn[turn], &err), &err);
+        memcpy(logits[turn], lf_model_logits(target, 0, 0), embed->out * sizeof(float));
+        *row = held;
+    }
+    assert_true(drawn[0][1] < embed->out);
+    assert_int_equal(drawn[1][1], LF_SAMPLE_NONE);
+    assert_int_equal(drawn[1][0], drawn[0][0]);
+    assert_memory_equal(logits[1], logits[0], embed->out * sizeof(float));
+}
+
 // engine.md F-3: no slot can be reset any more, which is how the engine learns of it.
 static void does_a_lost_device_refuse_to_reset_a_slot(void **state) {
     struct lf_error err = LF_ERROR_INIT;
@@ -280,7 +336,7 @@ static void do_states_go_to_files_and_back_through_memory_of_their_own(void **st
     lf_buffer_free(&file);
 }
 
-enum { ROUNDS = 5, VOCAB_MAX = 4096 };
+enum { ROUNDS = 5 };
 // What rounds of one row tell, and the pass of the drafter before each.
 struct told {
     uint32_t drawn[ROUNDS];
@@ -345,6 +401,10 @@ int main(void) {
         cmocka_unit_test_setup(does_a_failed_launch_fail_its_call_and_no_other, start_over),
         cmocka_unit_test_setup(does_a_prompt_whose_launch_fails_leave_the_slot_empty, start_over),
         cmocka_unit_test_setup(does_storage_that_cannot_be_had_fail_the_growth_alone, start_over),
+        cmocka_unit_test_setup(does_every_allocation_of_a_model_that_fails_refuse_it_whole,
+                               start_over),
+        cmocka_unit_test_setup(does_a_nan_in_a_weight_fail_the_window_that_reads_it_and_no_other,
+                               start_over),
         cmocka_unit_test_setup(do_states_go_to_files_and_back_through_memory_of_their_own,
                                start_over),
         cmocka_unit_test_setup(does_a_round_kept_as_a_graph_tell_what_its_launches_told,
