@@ -31,6 +31,14 @@ __device__ static inline float lf_fault_finite(float x) {
     return x - x == 0.0f ? x : 0.0f;
 }
 
+// The sum of squares of n bf16 numbers, in the plainest order.
+__device__ static inline float lf_fault_squares(const uint16_t *x, uint32_t n) {
+    float sum = 0;
+    for (uint32_t k = 0; k < n; k++)
+        sum = sum + lf_bf16_to_f32(x[k]) * lf_bf16_to_f32(x[k]);
+    return sum;
+}
+
 #define LF_CONTROL(number, ...)                                                                    \
     if (lf_fault_number == number) {                                                               \
         __VA_ARGS__                                                                                \

@@ -152,10 +152,7 @@ def check_listed(backend, planted_of, report):
         report(planted_of(ROOT / "src/kernel" / name) == controls,
                f"{name} on {backend}: faults of the source and controls of the record differ")
         gates = [int(g, 16) for g in re.findall(r"red in gates (0x[0-9a-f]+)", part)]
-        # Some kernels of the CUDA column have no fault yet (docs/cuda.md).
-        none_yet = backend == "cuda" and not gates
-        report(none_yet or len(gates) >= 2 and any(g & 1 for g in gates)
-               and any(g & 14 for g in gates),
+        report(len(gates) >= 2 and any(g & 1 for g in gates) and any(g & 14 for g in gates),
                f"{name} on {backend}: needs a control in gate 1 and one in gates 2 to 4")
 
 

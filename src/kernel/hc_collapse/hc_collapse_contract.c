@@ -49,12 +49,12 @@ static void bound(const void *args, const double *ref, double *error) {
 }
 
 static const struct lf_control controls[] = {
-    {1, "the last stream is not in the sum", LF_GATE_BOUND, LF_CPU_SETS},
-    {2, "weights rounded to bf16", LF_GATE_BOUND, LF_CPU_SETS},
-    {3, "the running total rounded to bf16", LF_GATE_BOUND, LF_CPU_SETS},
-    {4, "the row at place 5 takes the first row's weights", LF_GATE_ROWS, LF_CPU_SETS},
-    {5, "a write past the row", LF_GATE_MEMORY, LF_CPU_SETS},
-    {6, "what is not finite counts as 0", LF_GATE_EDGES, LF_CPU_SETS},
+    {1, "the last stream is not in the sum", LF_GATE_BOUND, 0},
+    {2, "weights rounded to bf16", LF_GATE_BOUND, 0},
+    {3, "the running total rounded to bf16", LF_GATE_BOUND, 0},
+    {4, "the row at place 5 takes the first row's weights", LF_GATE_ROWS, 0},
+    {5, "a write past the row", LF_GATE_MEMORY, 0},
+    {6, "what is not finite counts as 0", LF_GATE_EDGES, 0},
 };
 
 const struct lf_record lf_hc_collapse_record = {

@@ -14,13 +14,20 @@ __global__ static void hc_collapse_columns(struct lf_hc_collapse_args a) {
     const uint16_t *x = a.x + row * a.streams * a.dim + d;
     const float *pre = a.pre + row * a.streams;
     float sum[N];
+    LF_CONTROL(1, a.streams -= a.streams > 1;) // 1: the last stream is not in the sum
+    LF_CONTROL(4, pre = row == 5 ? a.pre : pre;) // 4: the row at place 5 takes the first row's
+    LF_CONTROL(5, a.y[(size_t)gridDim.x * a.dim] = 0;) // 5: a write past the row
 #pragma unroll 4
     for (uint32_t i = 0; i < a.streams; i++) {
         struct lf_wide<N> own = lf_wide_load<N>(x + (size_t)i * a.dim);
+        float weight = pre[i];
+        LF_CONTROL(2, weight = lf_fault_bf16(weight);) // 2: weights rounded to bf16
 #pragma unroll
         for (uint32_t c = 0; c < N; c++) {
             float old = lf_bf16_to_f32(own.at[c]);
-            sum[c] = i ? fmaf(pre[i], old, sum[c]) : pre[i] * old;
+            sum[c] = i ? fmaf(weight, old, sum[c]) : weight * old;
+            LF_CONTROL(3, sum[c] = lf_fault_bf16(sum[c]);) // 3: the running total rounded to bf16
+            LF_CONTROL(6, sum[c] = lf_fault_finite(sum[c]);) // 6: what is not finite counts as 0
         }
     }
     struct lf_wide<N> y;

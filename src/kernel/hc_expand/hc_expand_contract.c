@@ -54,14 +54,14 @@ static void bound(const void *args, const double *ref, double *error) {
 }
 
 static const struct lf_control controls[] = {
-    {1, "sums over the second index of comb", LF_GATE_BOUND, LF_CPU_SETS},
-    {2, "the sublayer's output is left out", LF_GATE_BOUND, LF_CPU_SETS},
-    {3, "the last old stream is not in the sum", LF_GATE_BOUND, LF_CPU_SETS},
-    {4, "later streams see the new ones before them", LF_GATE_BOUND, LF_CPU_SETS},
-    {5, "the row at place 5 takes the first row's comb", LF_GATE_ROWS, LF_CPU_SETS},
-    {6, "the last columns are left as they were", LF_GATE_BOUND, LF_CPU_SETS},
-    {7, "a write past the last stream", LF_GATE_MEMORY, LF_CPU_SETS},
-    {8, "what is not finite counts as 0", LF_GATE_EDGES, LF_CPU_SETS},
+    {1, "sums over the second index of comb", LF_GATE_BOUND, 0},
+    {2, "the sublayer's output is left out", LF_GATE_BOUND, 0},
+    {3, "the last old stream is not in the sum", LF_GATE_BOUND, 0},
+    {4, "later streams see the new ones before them", LF_GATE_BOUND, 0},
+    {5, "the row at place 5 takes the first row's comb", LF_GATE_ROWS, 0},
+    {6, "the last columns are left as they were", LF_GATE_BOUND, 0},
+    {7, "a write past the last stream", LF_GATE_MEMORY, 0},
+    {8, "what is not finite counts as 0", LF_GATE_EDGES, 0},
 };
 
 const struct lf_record lf_hc_expand_record = {

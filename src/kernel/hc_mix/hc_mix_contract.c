@@ -118,19 +118,19 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
 }
 
 static const struct lf_control controls[] = {
-    {1, "the last product is not in the dots", LF_GATE_BOUND, LF_CPU_SETS},
-    {2, "rho without norm_eps", LF_GATE_BOUND, LF_CPU_SETS},
-    {3, "pre without hc_eps", LF_GATE_BOUND, LF_CPU_SETS},
-    {4, "post without its factor of 2", LF_GATE_BOUND, LF_CPU_SETS},
-    {5, "all outputs take the scale of pre", LF_GATE_BOUND, LF_CPU_SETS},
-    {6, "base left out", LF_GATE_BOUND, LF_CPU_SETS},
-    {7, "the softmax of comb without hc_eps", LF_GATE_BOUND, LF_CPU_SETS},
-    {8, "one pass of the scaling too few", LF_GATE_BOUND, LF_CPU_SETS},
-    {9, "scaling by rows and columns in turn from the rows on", LF_GATE_BOUND, LF_CPU_SETS},
-    {10, "the row at place 5 takes the first row's rho", LF_GATE_ROWS, LF_CPU_SETS},
-    {11, "a write past comb", LF_GATE_MEMORY, LF_CPU_SETS},
-    {12, "what is not finite counts as 0", LF_GATE_EDGES, LF_CPU_SETS},
-    {13, "scaling without hc_eps in the sum", LF_GATE_BOUND, LF_CPU_SETS},
+    {1, "the last product is not in the dots", LF_GATE_BOUND, 0},
+    {2, "rho without norm_eps", LF_GATE_BOUND, 0},
+    {3, "pre without hc_eps", LF_GATE_BOUND, 0},
+    {4, "post without its factor of 2", LF_GATE_BOUND, 0},
+    {5, "all outputs take the scale of pre", LF_GATE_BOUND, 0},
+    {6, "base left out", LF_GATE_BOUND, 0},
+    {7, "the softmax of comb without hc_eps", LF_GATE_BOUND, 0},
+    {8, "one pass of the scaling too few", LF_GATE_BOUND, 0},
+    {9, "scaling by rows and columns in turn from the rows on", LF_GATE_BOUND, 0},
+    {10, "the row at place 5 takes the first row's rho", LF_GATE_ROWS, 0},
+    {11, "a write past comb", LF_GATE_MEMORY, 0},
+    {12, "what is not finite counts as 0", LF_GATE_EDGES, 0},
+    {13, "scaling without hc_eps in the sum", LF_GATE_BOUND, 0},
 };
 
 const struct lf_record lf_hc_mix_record = {

@@ -9,14 +9,21 @@
 __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, uint32_t out,
                                     float dot, float square) {
     uint32_t s = a.streams;
+    LF_CONTROL(10, if (row == 5) square = lf_fault_squares(a.x, s * a.dim);) // 10: the first row's
     float rho = 1.0f / sqrtf(square / (float)(s * a.dim) + a.norm_eps);
+    LF_CONTROL(2, rho = 1.0f / sqrtf(square / (float)(s * a.dim));) // 2: rho without norm_eps
+    LF_CONTROL(12, dot = lf_fault_finite(dot); rho = lf_fault_finite(rho);)
     float m = dot * rho * a.scale[out < s ? 0 : out < 2 * s ? 1 : 2] + a.base[out];
+    LF_CONTROL(5, m = dot * rho * a.scale[0] + a.base[out];) // 5: all outputs take the scale of pre
+    LF_CONTROL(6, m = m - a.base[out];) // 6: base left out
     if (out < s)
         a.pre[row * s + out] = lf_f32_settle(lf_sigmoid(m) + a.hc_eps);
     else if (out < 2 * s)
         a.post[row * s + (out - s)] = lf_f32_settle(2.0f * lf_sigmoid(m));
     else
         a.comb[row * s * s + (out - 2 * s)] = m;
+    LF_CONTROL(3, if (out < s) a.pre[row * s + out] = lf_sigmoid(m);) // 3: pre without hc_eps
+    LF_CONTROL(4, if (out >= s && out < 2 * s) a.post[row * s + (out - s)] = lf_sigmoid(m);)
 }
 
 // Few rows: a block an output of a row. One warp adds, a lane a partial; the others bring numbers.
@@ -40,6 +47,7 @@ __device__ static void fetch(const float *fn, const uint16_t *x, uint32_t k0, ui
         uint32_t k = k0 + i * BRINGERS + threadIdx.x - LF_WARP;
         share->x[i] = k < n ? x[k] : 0;
         share->fn[i] = k < n ? fn[k] : 0.0f;
+        LF_CONTROL(1, share->fn[i] = k + 1 < n ? share->fn[i] : 0;) // 1: without the last product
     }
 }
 
@@ -102,8 +110,10 @@ __device__ static void fetch_column(const struct lf_hc_mix_args &a, uint32_t row
                                     uint32_t k, struct column *c) {
     uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
 #pragma unroll
-    for (uint32_t o = 0; o < OUTS; o++)
+    for (uint32_t o = 0; o < OUTS; o++) {
         c->fn[o] = k < n && out + o < outs ? a.fn[(size_t)(out + o) * n + k] : 0.0f;
+        LF_CONTROL(1, c->fn[o] = k + 1 < n ? c->fn[o] : 0;)
+    }
 #pragma unroll
     for (uint32_t r = 0; r < ROWS; r++)
         c->x[r] = k < n && row + r < a.rows ? a.x[(size_t)(row + r) * n + k] : 0;
@@ -192,6 +202,7 @@ __device__ static void normalize_rows(float c[matrix<S>::own], float eps) {
 #pragma unroll
     for (uint32_t j = 0; j < S; j++)
         sum = sum + in_row<S>(c, j);
+    LF_CONTROL(13, eps = 0;) // 13: scaling without hc_eps in the sum
     sum = sum + eps;
 #pragma unroll
     for (uint32_t j = 0; j < matrix<S>::own; j++)
@@ -202,6 +213,7 @@ template <uint32_t S>
 __device__ static void normalize_columns(float c[matrix<S>::own], float eps) {
     uint32_t first = threadIdx.x / matrix<S>::lanes * matrix<S>::lanes +
                      threadIdx.x % matrix<S>::row_lanes;
+    LF_CONTROL(13, eps = 0;)
 #pragma unroll
     for (uint32_t j = 0; j < matrix<S>::own; j++) {
         float sum = 0;
@@ -226,6 +238,7 @@ __device__ static void softmax_rows(float c[matrix<S>::own], float eps) {
 #pragma unroll
     for (uint32_t j = 0; j < S; j++)
         sum = sum + in_row<S>(c, j);
+    LF_CONTROL(7, eps = 0;) // 7: the softmax without hc_eps
 #pragma unroll
     for (uint32_t j = 0; j < matrix<S>::own; j++)
         c[j] = c[j] / sum + eps;
@@ -242,6 +255,9 @@ __global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
     for (uint32_t j = 0; j < own; j++)
         c[j] = is_there ? at[j] : 0.0f;
     softmax_rows<S>(c, a.hc_eps);
+    LF_CONTROL(8, a.sinkhorn_iters--;) // 8: one pass too few
+    LF_CONTROL(9, normalize_rows<S>(c, a.hc_eps);) // 9: rows are scaled after the softmax too
+    LF_CONTROL(11, a.comb[(size_t)a.rows * S * S] = 0;) // 11: a write past comb
     for (uint32_t iter = 0; iter < a.sinkhorn_iters; iter++) {
         if (iter >= 1)
             normalize_rows<S>(c, a.hc_eps);

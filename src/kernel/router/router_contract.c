@@ -160,17 +160,17 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
 }
 
 static const struct lf_control controls[] = {
-    {1, "the bias is ignored in the choice", LF_GATE_BOUND, LF_CPU_SETS},
-    {2, "ties to the higher id", LF_GATE_EDGES, LF_CPU_SETS},
-    {3, "a NaN that came first stays before numbers", LF_GATE_EDGES, LF_CPU_SETS},
-    {4, "no root of the softplus", LF_GATE_BOUND, LF_CPU_SETS},
-    {5, "the last candidate is not offered", LF_GATE_EDGES, LF_CPU_SETS},
-    {6, "the sixteenth row's list in the order of choice", LF_GATE_ROWS, LF_CPU_SETS},
-    {7, "the bias in the weight as well", LF_GATE_BOUND, LF_CPU_SETS},
-    {8, "weights are not normalised", LF_GATE_BOUND, LF_CPU_SETS},
-    {9, "nothing is added to the sum", LF_GATE_EDGES, LF_CPU_SETS},
-    {10, "a write past the row's weights", LF_GATE_MEMORY, LF_CPU_SETS},
-    {11, "route_scale left out", LF_GATE_BOUND, LF_CPU_SETS},
+    {1, "the bias is ignored in the choice", LF_GATE_BOUND, 0},
+    {2, "ties to the higher id", LF_GATE_EDGES, 0},
+    {3, "a NaN that came first stays before numbers", LF_GATE_EDGES, 0},
+    {4, "no root of the softplus", LF_GATE_BOUND, 0},
+    {5, "the last candidate is not offered", LF_GATE_EDGES, 0},
+    {6, "the sixteenth row's list in the order of choice", LF_GATE_ROWS, 0},
+    {7, "the bias in the weight as well", LF_GATE_BOUND, 0},
+    {8, "weights are not normalised", LF_GATE_BOUND, 0},
+    {9, "nothing is added to the sum", LF_GATE_EDGES, 0},
+    {10, "a write past the row's weights", LF_GATE_MEMORY, 0},
+    {11, "route_scale left out", LF_GATE_BOUND, 0},
 };
 
 const struct lf_record lf_router_record = {

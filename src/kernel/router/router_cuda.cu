@@ -7,10 +7,12 @@
 enum { THREADS = 128, EXPERTS_MAX = 1024, TOP_MAX = 64 };
 
 __device__ static float score(float logit) {
+    LF_CONTROL(4, return lf_softplus(logit);) // 4: no root
     return sqrtf(lf_softplus(logit));
 }
 
 __device__ static void sort_ascending(uint32_t *id, uint32_t n) {
+    LF_CONTROL(6, if (blockIdx.x % 16 == 15) return;) // 6: the sixteenth row's in order of choice
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t k = i; k > 0 && id[k - 1] > id[k]; k--) {
             uint32_t held = id[k];
@@ -41,6 +43,7 @@ __device__ static void choose(struct stage *s, uint32_t experts, uint32_t top) {
         unsigned long long best = lf_warp_max(own);
         if (own == best) {
             s->id[k] = lf_candidate_id(best);
+            LF_CONTROL(2, s->id[k] = (uint32_t)best;)
             s->candidate[s->id[k]] = 0;
             own = best_of_lane(s, experts);
         }
@@ -61,6 +64,11 @@ __global__ static void router_rows(struct lf_router_args a) {
     for (uint32_t e = threadIdx.x; e < a.experts; e += THREADS) {
         s.score[e] = score(a.logits[row * a.experts + e]);
         s.candidate[e] = lf_candidate(lf_order_key(s.score[e] + a.bias[e]), e);
+        LF_CONTROL(1, s.candidate[e] = lf_candidate(lf_order_key(s.score[e]), e);) // 1: no bias
+        LF_CONTROL(2, s.candidate[e] = s.candidate[e] >> 32 << 32 | e;) // 2: ties to the higher id
+        LF_CONTROL(3, if (s.score[e] != s.score[e]) s.candidate[e] |= 0xFFFFFFFFull << 32;)
+        LF_CONTROL(5, if (e + 1 == a.experts) s.candidate[e] = lf_candidate(0, e);)
+        LF_CONTROL(7, s.score[e] = s.score[e] + a.bias[e];) // 7: the bias in the weight as well
     }
     __syncthreads();
     if (threadIdx.x >= LF_WARP)
@@ -70,6 +78,10 @@ __global__ static void router_rows(struct lf_router_args a) {
     for (uint32_t k = 0; k < a.top; k++)
         sum = sum + s.weight[k];
     float divisor = sum + 1e-20f;
+    LF_CONTROL(8, divisor = 1;) // 8: weights are not normalised
+    LF_CONTROL(9, divisor = sum;) // 9: nothing is added to the sum
+    LF_CONTROL(10, a.weight[(size_t)gridDim.x * a.top] = 0;) // 10: a write past the row's weights
+    LF_CONTROL(11, a.route_scale = 1;) // 11: route_scale left out
     for (uint32_t k = threadIdx.x; k < a.top; k += LF_WARP) {
         a.id[row * a.top + k] = s.id[k];
         a.weight[row * a.top + k] = lf_f32_settle(s.weight[k] / divisor * a.route_scale);

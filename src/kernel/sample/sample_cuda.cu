@@ -24,6 +24,11 @@ struct edge {
 // The filters in their order, each found by launches of one digit.
 enum filter { TOP_K, TOP_P, FILTERS };
 
+__device__ static bool by_mass(enum filter filter) {
+    LF_CONTROL(8, return filter == TOP_K;) // 8: top_k after top_p
+    return filter == TOP_P;
+}
+
 // What digits from the top say of a filter's edge; idle: the filter keeps everything.
 struct found {
     uint32_t prefix, idle;
@@ -73,6 +78,7 @@ __device__ static float logit_of_key(uint32_t key) {
 
 // Minus infinity where masked and past the vocabulary.
 __device__ static float logit_at(const struct draw &d, uint32_t id) {
+    LF_CONTROL(15, if (id + 1 == d.vocab) return -INFINITY;) // 15: the last id is no candidate
     bool allowed = id < d.vocab && (!d.rule.mask || (d.rule.mask[id / 32] >> id % 32 & 1));
     return allowed ? d.logits[id] : -INFINITY;
 }
@@ -106,11 +112,15 @@ __device__ static uint64_t mass_of(const struct draw &d, float logit) {
     double below = (double)logit / d.rule.sampling.temperature - d.x_first;
     if (!(below < 0))
         return (uint64_t)1 << 40;
+    LF_CONTROL(4, return (uint64_t)((double)((float)lf_exp64(below) + 1.0f - 1.0f) * 0x1p40);)
+    LF_CONTROL(7, double min_p = d.rule.sampling.min_p; // 7: min_p before top_p
+               if (min_p > 0 && below < lf_log64(min_p)) return 0;)
     return below < -28.0 ? 0 : (uint64_t)(lf_exp64(below) * 0x1p40);
 }
 
 // ceil(total * P / 2^32), at least 1 (S-8).
 __device__ static uint64_t nucleus_need(uint64_t total, double top_p) {
+    LF_CONTROL(10, top_p = (double)(float)top_p;) // 10: top_p in float32
     uint64_t share = (uint64_t)floor((top_p > 0 ? top_p : 0) * 0x1p32 + 0.5);
     uint64_t low = (total & 0xFFFFFFFFu) * share, high = (total >> 32) * share;
     uint64_t need = high + (low >> 32) + ((low & 0xFFFFFFFFu) != 0);
@@ -122,6 +132,10 @@ __device__ static struct draw draw_of(const struct work &w) {
     const struct lf_sample_args &a = w.args;
     struct draw d = {a.logits + row * a.logits_stride, w.rule[row], &w.progress[row], a.vocab};
     d.edge = {lowest_key, UINT32_MAX};
+    LF_CONTROL(1, d.rule.position = w.rule[0].position + row;) // 1: the position from the place
+    LF_CONTROL(9, d.rule.sampling.temperature = (float)d.rule.sampling.temperature;)
+    LF_CONTROL(11, d.rule.mask = NULL;) // 11: the mask is not read
+    LF_CONTROL(21, d.rule = w.rule[row - (row == 5)];) // 21: the neighbour's rule at place 5
     return d;
 }
 
@@ -130,8 +144,14 @@ __device__ static bool read_first(struct draw *d) {
     if (d->progress->bad || !d->progress->first)
         return false;
     d->first = lf_candidate_id(d->progress->first);
+    LF_CONTROL(3, d->first = (uint32_t)d->progress->first;)
     d->x_first = (double)d->logits[d->first] / d->rule.sampling.temperature;
     return true;
+}
+
+__device__ static bool is_bad(float logit) {
+    LF_CONTROL(14, return logit == INFINITY;) // 14: a NaN is not seen
+    return !(logit < INFINITY);
 }
 
 // The greatest candidate, and whether a logit is not a number.
@@ -145,8 +165,9 @@ sample_first(__grid_constant__ const struct work w) {
         for (uint32_t i = 0; i < OWN; i++) {
             uint32_t id = own_id(first, i);
             float logit = logit_at(d, id);
-            bad |= id < d.vocab && !(d.logits[id] < INFINITY);
+            bad |= id < d.vocab && is_bad(d.logits[id]);
             u64 candidate = lf_candidate(lf_order_key(logit), id);
+            LF_CONTROL(3, candidate = candidate >> 32 << 32 | id;) // 3: ties to the higher id
             best = logit > -INFINITY && candidate > best ? candidate : best;
         }
     best = lf_block_max(best);
@@ -189,7 +210,7 @@ __device__ static struct found find_digit(const struct draw &d, enum filter filt
         h->before = found.before;
     lf_histogram_sum(h);
     if (digit == 0) {
-        found.need = filter == TOP_P ? nucleus_need(h->total, d.rule.sampling.top_p)
+        found.need = by_mass(filter) ? nucleus_need(h->total, d.rule.sampling.top_p)
                                      : (uint64_t)d.rule.sampling.top_k;
         found.idle = found.need > h->total;
     }
@@ -207,9 +228,10 @@ __device__ static struct found find_digit(const struct draw &d, enum filter filt
 __device__ static void find_edge(struct draw *d, enum filter filter, histogram *h) {
     struct found found = find_digit(*d, filter, LF_DIGITS - 1, h);
     if (!found.idle) {
-        uint64_t each = filter == TOP_P ? mass_of(*d, logit_of_key(found.prefix)) : 1;
+        uint64_t each = by_mass(filter) ? mass_of(*d, logit_of_key(found.prefix)) : 1;
         uint64_t count = (found.need - found.before + each - 1) / each;
         bool all = count * each >= h->bin[h->place];
+        LF_CONTROL(18, all = true;) // 18: all candidates tied at the end are kept
         struct edge edge = {found.prefix, UINT32_MAX};
         if (!all)
             edge.id = find_tied(*d, found.prefix, count);
@@ -223,7 +245,9 @@ __device__ static void find_edge(struct draw *d, enum filter filter, histogram *
 
 __device__ static bool has_filter(const struct draw &d, enum filter filter) {
     const struct lf_sampling &rule = d.rule.sampling;
-    return rule.temperature > 0 && (filter == TOP_P ? rule.top_p < 1 : rule.top_k > 0);
+    LF_CONTROL(13, if (filter == TOP_K) return false;) // 13: top_k left out
+    LF_CONTROL(22, if (filter == TOP_P) return false;) // 22: top_p left out
+    return rule.temperature > 0 && (by_mass(filter) ? rule.top_p < 1 : rule.top_k > 0);
 }
 
 // The edge that filters before `end` leave; of the last of them it may still have to be found.
@@ -263,7 +287,7 @@ __device__ static void count_part(const struct draw &d, const struct work &w, ui
         uint32_t key = lf_order_key(logit[i]);
         if ((key & known) == prefix && is_kept(d, key, own_id(first, i)))
             add_weight(bins, key >> lf_digit_shift(w.digit) & lf_digit_mask(w.digit),
-                       w.filter == TOP_P ? mass_of(d, logit[i]) : 1);
+                       by_mass(w.filter) ? mass_of(d, logit[i]) : 1);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
@@ -292,10 +316,14 @@ sample_count(__grid_constant__ const struct work w) {
 
 __device__ static uint64_t noise_of(const struct draw &d, uint32_t id) {
     uint64_t position = d.rule.position, seed = d.rule.sampling.seed;
+    LF_CONTROL(5, seed = (uint32_t)seed;) // 5: the seed truncated to 32 bits
+    LF_CONTROL(6, position = (uint32_t)position;) // 6: the position truncated to 32 bits
     uint32_t c0 = id, c1 = (uint32_t)position, c2 = (uint32_t)(position >> 32), c3 = 0;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < LF_PHILOX_ROUNDS; round++)
+    for (int round = 0; round < LF_PHILOX_ROUNDS; round++) {
+        LF_CONTROL(20, if (round == 9) break;) // 20: nine rounds of Philox
         lf_philox_round(&c0, &c1, &c2, &c3, &k0, &k1);
+    }
     return (uint64_t)c1 << 32 | c0;
 }
 
@@ -309,15 +337,18 @@ __device__ static u64 order_score(double score) {
 __device__ static bool enter(const struct draw &d, float logit, uint32_t id, double x_least,
                              struct leader *best) {
     double x = (double)logit / d.rule.sampling.temperature;
+    LF_CONTROL(19, x = (double)logit;) // 19: the temperature left out of the race
     if (!(x >= x_least))
         return false;
     if (!(x + LF_NOISE_GUMBEL_MAX >= best->score))
         return true;
     uint64_t noise = noise_of(d, id);
+    LF_CONTROL(17, if (!(x + lf_noise_gumbel_bound(noise) - 1.5 >= best->score)) return true;)
     if (!(x + lf_noise_gumbel_bound(noise) >= best->score))
         return true;
     double score = x + lf_noise_gumbel(noise);
     u64 candidate = lf_candidate(lf_order_key(logit), id);
+    LF_CONTROL(2, candidate = id;) // 2: ties of a race to the higher id
     if (score > best->score || (score == best->score && candidate > best->candidate))
         *best = {score, candidate};
     return true;
@@ -338,8 +369,10 @@ __device__ static struct leader best_leader(struct leader own) {
 __device__ static struct leader run_race(const struct draw &d, uint32_t *kept) {
     const struct lf_sampling &rule = d.rule.sampling;
     double x_least = rule.min_p > 0 ? d.x_first + lf_log64(rule.min_p) : -(double)INFINITY;
+    LF_CONTROL(12, x_least = -(double)INFINITY;) // 12: min_p left out
     struct leader best = {d.x_first + lf_noise_gumbel(noise_of(d, d.first)),
                           lf_candidate(lf_order_key(d.logits[d.first]), d.first)};
+    LF_CONTROL(2, best.candidate = d.first;)
     *kept = 0;
     for (uint32_t first = first_part(); first < d.vocab; first += part_step()) {
         float logit[OWN];
@@ -366,6 +399,7 @@ __device__ static bool is_last(struct progress *progress) {
 
 __device__ static void store_drawn(const struct lf_sample_args &a, uint32_t drawn, uint32_t kept) {
     if (threadIdx.x == 0) {
+        LF_CONTROL(16, a.drawn[gridDim.y] = 0;) // 16: a write past the row
         a.drawn[blockIdx.y] = drawn;
         if (a.kept)
             a.kept[blockIdx.y] = kept;
@@ -395,6 +429,7 @@ sample_race(__grid_constant__ const struct work w) {
     const volatile struct progress *p = d.progress;
     uint32_t part = threadIdx.x < gridDim.x ? threadIdx.x : 0;
     best = best_leader({p->leader[part].score, p->leader[part].candidate});
+    LF_CONTROL(2, best.candidate = ~best.candidate;)
     store_drawn(w.args, lf_candidate_id(best.candidate), p->kept);
 }
 
