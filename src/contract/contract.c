@@ -255,7 +255,7 @@ static enum lf_status check_device(const struct lf_contract_options *options,
                                    struct lf_error *err) {
     struct lf_child child;
     struct lf_outcome outcome;
-    if (!options->gates || !(options->sets >> LF_SET_CUDA & 1))
+    if (!(options->gates || options->limits) || !(options->sets >> LF_SET_CUDA & 1))
         return LF_OK;
     LF_TRY(lf_child_fork(&child, options->control_limit_s, probe_device, NULL, err));
     if (lf_child_take(&child, &outcome) != LF_CHILD_DONE)

@@ -41,6 +41,7 @@ struct lf_served {
     uint32_t window_rows; // largest window of a lane
     uint32_t slots;
     uint64_t context;
+    bool whole; // weights of their full size: nothing is run
 };
 
 enum lf_role {
@@ -150,6 +151,7 @@ struct lf_record {
     size_t stack_bytes;                  // most stack a call takes
     // Fills what is computed in 32 bits (or fewer) for a launch of rows; returns how many.
     uint32_t (*products)(const void *args, uint32_t rows, struct lf_product *product);
+    uint32_t (*cuda_products)(const void *args, uint32_t rows, struct lf_product *product);
     const struct lf_control *controls;
     uint32_t n_controls;
     const struct lf_finding *findings;

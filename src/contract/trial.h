@@ -28,6 +28,7 @@ struct lf_outcome {
     uint64_t differing, compared; // gate 2, in elements
     uint32_t shapes, findings;
     bool lost; // the device: nothing was shown after it
+    uint32_t problems; // of the limits of launches
     size_t stack_bytes; // gate 3, most measured
     double ms;
     char text[900]; // the first failing element

@@ -63,6 +63,18 @@ float lf_cuda_between_ms(struct lf_cuda *cuda, int from, int to);
 // Launches that ran since the device was opened, those of graphs one by one.
 uint64_t lf_cuda_launches(const struct lf_cuda *cuda);
 
+// A launch's shape as it is asked for, and what the device says of its function.
+struct lf_cuda_shape {
+    const char *name; // of the kernel
+    uint32_t grid[3], threads;
+    size_t shared_bytes;    // static and dynamic
+    uint32_t registers;     // of a thread
+    uint32_t threads_most;  // that the function can have in a block
+};
+typedef void lf_cuda_watcher(void *ctx, const struct lf_cuda_shape *shape);
+// From here on launches are told to the watcher and not made; NULL: they are made again.
+void lf_cuda_watch(struct lf_cuda *cuda, lf_cuda_watcher *watcher, void *ctx);
+
 #ifdef __cplusplus
 }
 #endif

@@ -125,3 +125,8 @@ void lf_cuda_graph_free(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
 uint64_t lf_cuda_table_bytes(const struct lf_cuda *cuda) {
     return lf_cuda_launches(cuda);
 }
+
+void lf_cuda_watch(struct lf_cuda *cuda, lf_cuda_watcher *watcher, void *ctx) {
+    (void)watcher, (void)ctx;
+    LF_ASSERT(!cuda);
+}

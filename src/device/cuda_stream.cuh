@@ -7,6 +7,9 @@ extern "C" {
 // Sends the tables made since the last launch; false after a failure: then nothing is launched.
 bool lf_cuda_begin(struct lf_cuda *cuda);
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda);
+// Whether a watcher was told of the launch instead.
+bool lf_cuda_is_watched(struct lf_cuda *cuda, const char *name, const void *function,
+                        const cudaLaunchConfig_t *config);
 // Device memory for what one kernel's launches hand on to each other, aligned to 256 bytes.
 enum { LF_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *lf_cuda_scratch(struct lf_cuda *cuda);

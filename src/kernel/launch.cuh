@@ -37,6 +37,8 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
     config.stream = lf_cuda_stream(device->cuda);
     config.attrs = &early;
     config.numAttrs = choice.early;
+    if (lf_cuda_is_watched(device->cuda, name, (const void *)kernel, &config))
+        return;
     if (choice.shared_bytes)
         lf_cuda_note(device->cuda,
                      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "contract/contract.h"
 #include "host_cuda.h"
+#include "wrong_cuda.h"
 
 enum {
 #define LF_KERNEL(name) KERNEL_##name,
@@ -18,19 +19,24 @@ enum {
 };
 
 // What the tool said; text is the caller's to free.
+static char *run_table(const struct lf_contract_table *table, struct lf_contract_options *options,
+                       struct lf_contract_result *result, enum lf_status want) {
+    struct lf_error err = LF_ERROR_INIT;
+    char *text;
+    size_t bytes;
+    options->out = open_memstream(&text, &bytes);
+    assert_non_null(options->out);
+    assert_int_equal(lf_contract_run(table, options, result, &err), want);
+    fclose(options->out);
+    return text;
+}
+
 static char *run(struct lf_contract_options *options, struct lf_contract_result *result,
                  enum lf_status want) {
     static struct lf_entry entry[LF_ENTRIES_MAX];
     struct lf_contract_table table;
-    struct lf_error err = LF_ERROR_INIT;
-    char *text;
-    size_t bytes;
     lf_contract_table_fill(&table, entry);
-    options->out = open_memstream(&text, &bytes);
-    assert_non_null(options->out);
-    assert_int_equal(lf_contract_run(&table, options, result, &err), want);
-    fclose(options->out);
-    return text;
+    return run_table(&table, options, result, want);
 }
 
 // The host takes turns for threads: only small shapes, and few rows of them.
@@ -117,6 +123,74 @@ static void a_module_that_is_not_there_is_a_missed_control(void **state) {
     free(text);
 }
 
+// The limits of one record over a wrapper that stands in for the served one; what must be said.
+static void expect_breach(const char *kernel, lf_wrong_wrapper *wrong, const char *line) {
+    static struct lf_entry entry[LF_ENTRIES_MAX];
+    struct lf_contract_options options = cuda_options(0);
+    struct lf_contract_table table;
+    struct lf_contract_result result;
+    lf_contract_table_fill(&table, entry);
+    for (uint32_t i = 0; i < table.entries; i++)
+        if (wrong && !strcmp(entry[i].name, kernel))
+            entry[i].fn[LF_SET_CUDA] = (lf_any_fn *)wrong;
+    options.only = &kernel, options.n_only = 1;
+    options.gates = 0;
+    char *text = run_table(&table, &options, &result, LF_OK);
+    if (lf_contract_passed(&result) || !strstr(text, line))
+        fail_msg("%s: not said in:\n%s", line, text);
+    lf_contract_free(&result);
+    free(text);
+}
+
+static void launches_that_no_device_could_make_are_limit_problems(void **state) {
+    (void)state;
+    expect_breach("rms_norm", lf_wrong_rows_y, "LIMIT rms_norm on CUDA 9.0: grid y of a launch of "
+                                               "wrong 131072, limit 65535");
+    expect_breach("rms_norm", lf_wrong_planes, "grid z of a launch of wrong 65536, limit 65535");
+    expect_breach("rms_norm", lf_wrong_threads, "threads of a launch of wrong 2048, limit 1024");
+    expect_breach("rms_norm", lf_wrong_shared, "shared bytes of a launch of wrong 232449, limit "
+                                               "232448");
+    host_cuda.registers = 72;
+    expect_breach("expert_group", NULL, "LIMIT expert_group on CUDA 9.0: registers of a launch of "
+                                        "expert_group 73728, limit 65536");
+    host_cuda.registers = 0;
+}
+
+static void a_wrapper_that_ends_the_process_is_a_limit_problem(void **state) {
+    (void)state;
+    expect_breach("rms_norm", lf_wrong_end, "LIMIT rms_norm: looking at its launches: it crashed");
+}
+
+static uint32_t wide_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_rms_norm_args *a = args;
+    product[0] = (struct lf_product){"elements", (uint64_t)rows * a->dim << 8, 32};
+    return 1;
+}
+
+// At the longest chunk of the release.
+static void an_address_product_past_its_bits_is_a_limit_problem(void **state) {
+    (void)state;
+    static struct lf_entry entry[LF_ENTRIES_MAX];
+    struct lf_contract_options options = cuda_options(0);
+    struct lf_contract_table table;
+    struct lf_contract_result result;
+    lf_contract_table_fill(&table, entry);
+    struct lf_record record = *table.record[0];
+    for (uint32_t i = 0; i < table.records; i++)
+        if (!strcmp(table.record[i]->name, "rms_norm"))
+            record = *table.record[i];
+    const struct lf_record *records[] = {&record};
+    record.cuda_products = wide_products;
+    table = (struct lf_contract_table){lf_contract_entry(&table, "rms_norm"), 1, records, 1};
+    options.gates = 0;
+    char *text = run_table(&table, &options, &result, LF_OK);
+    assert_false(lf_contract_passed(&result));
+    assert_non_null(strstr(text, "LIMIT rms_norm on CUDA 9.0: elements 10737418240, limit "
+                                 "4294967295"));
+    lf_contract_free(&result);
+    free(text);
+}
+
 // Refused before anything is printed.
 static void expect_refused(enum lf_status status) {
     struct lf_contract_options options = cuda_options(0);
@@ -148,6 +222,9 @@ int main(void) {
         cmocka_unit_test(records_pass_in_memory_that_a_device_shares),
         cmocka_unit_test(planted_faults_of_the_column_turn_their_gates_red),
         cmocka_unit_test(a_module_that_is_not_there_is_a_missed_control),
+        cmocka_unit_test(launches_that_no_device_could_make_are_limit_problems),
+        cmocka_unit_test(a_wrapper_that_ends_the_process_is_a_limit_problem),
+        cmocka_unit_test(an_address_product_past_its_bits_is_a_limit_problem),
         cmocka_unit_test(without_a_device_it_says_so_and_runs_nothing),
         cmocka_unit_test(a_device_of_another_capability_is_refused),
     };

@@ -84,6 +84,12 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
     return 1;
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_act_quant_args *a = args;
+    product[0] = (struct lf_product){"blocks", ((uint64_t)rows * (a->dim / GROUP) + 7) / 8, 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "values pass without rounding", LF_GATE_BOUND, 0},
     {2, "the QA8 scale rounded down", LF_GATE_BOUND, 0},
@@ -99,6 +105,7 @@ const struct lf_record lf_act_quant_record = {
     .name = "act_quant", .file = "src/kernel/act_quant/act_quant_cpu.c",
     .contract = LF_ACT_QUANT_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
-    .hostile = 31, .edges = edges, .products = products, .stack_bytes = 4096,
+    .hostile = 31, .edges = edges, .products = products,
+    .cuda_products = cuda_products, .stack_bytes = 4096,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

@@ -39,6 +39,9 @@ static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
         has[t->ratio[layer]] = true;
     for (uint32_t ratio = 0; ratio < 3; ratio++) {
         s.entries = ratio ? (uint32_t)(context / ratio) : 0;
+        // How many pages a lane has says nothing of a launch that is only looked at.
+        if (served->whole && s.entries > LF_PAGE_ROWS)
+            s.entries = LF_PAGE_ROWS;
         s.args.topk = ratio ? t->index_topk : 0;
         // The kernel sees a ratio only in how many entries there are: the most are enough.
         if (has[ratio] && !(ratio == 2 && has[1] && t->heads > 16))

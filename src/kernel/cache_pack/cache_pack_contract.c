@@ -83,6 +83,12 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     }
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_cache_pack_args *a = args;
+    product[0] = (struct lf_product){"blocks", ((uint64_t)rows * (a->dim / 32) + 7) / 8, 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "the QA8 scale rounded down", LF_GATE_BOUND, 0},
     {2, "QA8 codes truncated", LF_GATE_BOUND, 0},
@@ -99,5 +105,6 @@ const struct lf_record lf_cache_pack_record = {
     .name = "cache_pack", .file = "src/kernel/cache_pack/cache_pack_cpu.c",
     .contract = LF_CACHE_PACK_CONTRACT, .operands = OPERANDS, .shapes = shapes, .ragged = ragged,
     .describe = describe, .bind = bind, .hostile = 1 << 2 | 1 << 3 | 1 << 4, .edges = edges,
-    .stack_bytes = 4096, .controls = controls, .n_controls = sizeof controls / sizeof *controls,
+    .cuda_products = cuda_products, .stack_bytes = 4096,
+    .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

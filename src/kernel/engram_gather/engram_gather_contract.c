@@ -101,6 +101,13 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     lf_call_close(call);
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_engram_gather_args *a = args;
+    uint64_t elements = (uint64_t)rows * a->columns * a->dim;
+    product[0] = (struct lf_product){"blocks", (elements + 255) / 256, 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "the last row of a table of 1,021 clamped to the one before", LF_GATE_EDGES, 0},
     {2, "the scale of the neighbour block", LF_GATE_BOUND, 0},
@@ -119,6 +126,6 @@ const struct lf_record lf_engram_gather_record = {
     .name = "engram_gather", .file = "src/kernel/engram_gather/engram_gather_cpu.c",
     .contract = LF_ENGRAM_GATHER_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind, .judge = judge,
-    .edges = edges, .stack_bytes = 4096,
+    .edges = edges, .cuda_products = cuda_products, .stack_bytes = 4096,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

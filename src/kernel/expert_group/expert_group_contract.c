@@ -14,7 +14,8 @@ static void add(struct lf_shapes *shapes, const char *model, uint32_t rows, uint
 
 static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
     const struct lf_topology *t = served->t;
-    const uint32_t rows[] = {1, 7, served->launch_rows, 512};
+    const uint32_t rows[] = {1, 7, served->launch_rows,
+                             served->whole ? served->chunk_rows : 512};
     for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
         add(shapes, served->name, rows[i], t->experts_top, t->experts);
     if (t->draft_experts)
@@ -89,6 +90,6 @@ const struct lf_record lf_expert_group_record = {
     .name = "expert_group", .file = "src/kernel/expert_group/expert_group_cpu.c",
     .contract = LF_EXPERT_GROUP_CONTRACT, .operands = OPERANDS, .shapes = shapes, .ragged = ragged,
     .describe = describe, .bind = bind, .hostile = 1 << 3 | 1 << 4, .edges = edges,
-    .products = products, .stack_bytes = 4096,
+    .products = products, .cuda_products = products, .stack_bytes = 4096,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

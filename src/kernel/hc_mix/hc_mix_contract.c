@@ -117,6 +117,14 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     lf_call_close(call);
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_hc_mix_args *a = args;
+    uint64_t n = (uint64_t)a->streams * a->dim;
+    (void)rows;
+    product[0] = (struct lf_product){"elements and those fetched ahead", n + (1 << 14), 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "the last product is not in the dots", LF_GATE_BOUND, 0},
     {2, "rho without norm_eps", LF_GATE_BOUND, 0},
@@ -137,5 +145,6 @@ const struct lf_record lf_hc_mix_record = {
     .name = "hc_mix", .file = "src/kernel/hc_mix/hc_mix_cpu.c", .contract = LF_HC_MIX_CONTRACT,
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
     .bound = bound, .hostile = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4, .edges = edges,
-    .stack_bytes = 32768, .controls = controls, .n_controls = sizeof controls / sizeof *controls,
+    .cuda_products = cuda_products, .stack_bytes = 32768,
+    .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

@@ -323,6 +323,13 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
     return 3;
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_index_score_args *a = &((const struct score_shape *)args)->args;
+    (void)rows;
+    product[0] = (struct lf_product){"items fetched ahead", 2ull * a->score_stride + 512, 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "no ReLU", LF_GATE_BOUND, 0},
     {2, "each head with the weight of the next", LF_GATE_BOUND, 0},
@@ -344,5 +351,6 @@ const struct lf_record lf_index_score_record = {
     .contract = LF_INDEX_SCORE_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind, .columns = columns,
     .bound = bound, .written = written, .edges = edges, .scratch = scratch, .products = products,
+    .cuda_products = cuda_products,
     .stack_bytes = 8192, .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

@@ -212,6 +212,15 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
     return 2;
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_index_select_args *a = args;
+    uint64_t turn = 8192, blocks = a->block_size ? a->score_stride / a->block_size + 1 : 0;
+    product[0] = (struct lf_product){"items of the last turn", a->score_stride + 2 * turn, 32};
+    product[1] = (struct lf_product){"end of a block", blocks * a->block_size, 32};
+    product[2] = (struct lf_product){"choices", 2ull * rows, 32};
+    return 3;
+}
+
 static const struct lf_control controls[] = {
     {1, "the newest entries instead of the best", LF_GATE_BOUND, 0},
     {2, "half the candidate blocks", LF_GATE_BOUND, 0},
@@ -233,5 +242,6 @@ const struct lf_record lf_index_select_record = {
     .contract = LF_INDEX_SELECT_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind, .columns = columns,
     .judge = judge, .written = written, .edges = edges, .scratch = scratch, .products = products,
+    .cuda_products = cuda_products,
     .stack_bytes = 16384, .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

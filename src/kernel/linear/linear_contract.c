@@ -26,43 +26,43 @@ static size_t scale_bytes(const struct lf_matrix *m) {
     return m->format == LF_WEIGHT_MXFP4 ? (size_t)m->out * (m->in / 32) : 0;
 }
 
-// Outputs do not see each other: a few more than a task are enough.
-static void add(struct lf_shapes *shapes, const char *model, uint32_t rows,
+// Outputs do not see each other: of maps that are run a few more than a task are enough.
+static void add(struct lf_shapes *shapes, const struct lf_served *served, uint32_t rows,
                 enum lf_weight_format format, uint32_t out, uint32_t in, int y_f32) {
     static const char *const names[LF_WEIGHT_FORMATS] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
     struct lf_linear_map map = {.job = {{.x_stride = in, .y_f32 = y_f32}},
                                 .w = {.format = format, .in = in}};
-    map.w.out = out < OUT_MOST ? out : OUT_MOST;
+    map.w.out = out < OUT_MOST || served->whole ? out : OUT_MOST;
     map.job[0].y_stride = map.w.out;
     if (out && in)
-        lf_shapes_add(shapes, rows, &map, sizeof map, "%s %s %ux%u%s", model, names[format],
-                      map.w.out, in, y_f32 ? " f32" : "")
+        lf_shapes_add(shapes, rows, &map, sizeof map, "%s %s %ux%u%s", served->name,
+                      names[format], map.w.out, in, y_f32 ? " f32" : "")
             ->work = 8 * (uint64_t)map.w.out * in;
 }
 
 static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
     const struct lf_topology *t = served->t;
-    const char *name = served->name;
     uint32_t chunk = served->chunk_rows, launch = served->launch_rows;
-    add(shapes, name, chunk, LF_WEIGHT_FP8, t->q_lora, t->hidden, 0);
-    add(shapes, name, chunk, LF_WEIGHT_FP8, t->heads * t->head_dim, t->q_lora, 0);
-    add(shapes, name, chunk, LF_WEIGHT_FP8, t->hidden, t->o_groups * t->o_lora, 0);
-    add(shapes, name, chunk, LF_WEIGHT_FP8, t->hidden, t->expert_dim, 0);
-    add(shapes, name, chunk, LF_WEIGHT_MXFP4, t->expert_dim, t->hidden, 0);
-    add(shapes, name, chunk, LF_WEIGHT_MXFP4, t->hidden, t->expert_dim, 0);
-    add(shapes, name, chunk, LF_WEIGHT_BF16, t->experts, t->hidden, 1);
-    add(shapes, name, launch, LF_WEIGHT_BF16, t->vocab, t->hidden, 1);
+    add(shapes, served, chunk, LF_WEIGHT_FP8, t->q_lora, t->hidden, 0);
+    add(shapes, served, chunk, LF_WEIGHT_FP8, t->heads * t->head_dim, t->q_lora, 0);
+    add(shapes, served, chunk, LF_WEIGHT_FP8, t->hidden, t->o_groups * t->o_lora, 0);
+    add(shapes, served, chunk, LF_WEIGHT_FP8, t->hidden, t->expert_dim, 0);
+    add(shapes, served, chunk, LF_WEIGHT_MXFP4, t->expert_dim, t->hidden, 0);
+    add(shapes, served, chunk, LF_WEIGHT_MXFP4, t->hidden, t->expert_dim, 0);
+    add(shapes, served, chunk, LF_WEIGHT_BF16, t->experts, t->hidden, 1);
+    add(shapes, served, launch, LF_WEIGHT_BF16, t->vocab, t->hidden, 1);
 }
 
 static void ragged(struct lf_shapes *shapes) {
+    static const struct lf_served few = {.name = "ragged"};
     struct lf_linear_map gaps = {.job = {{.x_stride = 107, .y_stride = 45, .y_f32 = 1}},
                                  .w = {.format = LF_WEIGHT_BF16, .out = 37, .in = 99}};
-    add(shapes, "ragged", 64, LF_WEIGHT_FP8, 97, 1184, 1);
-    add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 97, 1184, 1);
-    add(shapes, "ragged", 64, LF_WEIGHT_MXFP4, 33, 12320, 0);
-    add(shapes, "ragged", 64, LF_WEIGHT_F16, 50, 544, 1);
-    add(shapes, "ragged", 64, LF_WEIGHT_F32, 50, 160, 1);
-    add(shapes, "ragged", 64, LF_WEIGHT_BF16, 7, 33, 0);
+    add(shapes, &few, 64, LF_WEIGHT_FP8, 97, 1184, 1);
+    add(shapes, &few, 64, LF_WEIGHT_MXFP4, 97, 1184, 1);
+    add(shapes, &few, 64, LF_WEIGHT_MXFP4, 33, 12320, 0);
+    add(shapes, &few, 64, LF_WEIGHT_F16, 50, 544, 1);
+    add(shapes, &few, 64, LF_WEIGHT_F32, 50, 160, 1);
+    add(shapes, &few, 64, LF_WEIGHT_BF16, 7, 33, 0);
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 with gaps");
     gaps.grouped = 1;
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 in groups");
@@ -213,6 +213,15 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
     return 2;
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_matrix *m = &((const struct lf_linear_map *)args)->w;
+    uint64_t tiles = ((uint64_t)rows + 7) / 8 * ((m->out + 15) / 16);
+    uint64_t parts = (m->in + LF_LINEAR_PART - 1) / LF_LINEAR_PART;
+    product[0] = (struct lf_product){"units of a block that has all tiles", tiles * parts, 32};
+    product[1] = (struct lf_product){"the end of a row's last part", parts * LF_LINEAR_PART, 31};
+    return 2;
+}
+
 static const struct lf_control controls[] = {
     {1, "the last element is not in the sum", LF_GATE_BOUND, 1 << LF_ISA_PORTABLE},
     {2, "the last element of x is not put in order", LF_GATE_BOUND, VECTORS},
@@ -234,6 +243,6 @@ const struct lf_record lf_linear_record = {
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
     .bound = bound, .cuda_sums = &lf_linear_cuda_sums,
     .hostile = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4, .edges = edges, .scratch = scratch,
-    .products = products, .stack_bytes = 24576,
+    .products = products, .cuda_products = cuda_products, .stack_bytes = 24576,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

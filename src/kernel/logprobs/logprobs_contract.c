@@ -116,6 +116,15 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     }
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_logprobs_args *a = args;
+    uint64_t parts = (a->vocab + 4095ull) / 4096;
+    (void)rows;
+    product[0] = (struct lf_product){"ids of the last part", parts * 4096 + 4096, 32};
+    product[1] = (struct lf_product){"candidates of all parts", parts * a->top + 4096, 32};
+    return 2;
+}
+
 static const struct lf_control controls[] = {
     {1, "the last id is not in the sum", LF_GATE_BOUND, 0},
     {2, "temperature 2 applied", LF_GATE_BOUND, 0},
@@ -136,6 +145,7 @@ const struct lf_record lf_logprobs_record = {
     .name = "logprobs", .file = "src/kernel/logprobs/logprobs_cpu.c",
     .contract = LF_LOGPROBS_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind, .judge = judge,
-    .hostile = 31, .edges = edges, .stack_bytes = 4096,
+    .hostile = 31, .edges = edges,
+    .cuda_products = cuda_products, .stack_bytes = 4096,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

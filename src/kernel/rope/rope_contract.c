@@ -88,6 +88,13 @@ static void bound(const void *args, const double *ref, double *error) {
             }
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_rope_args *a = args;
+    (void)rows;
+    product[0] = (struct lf_product){"pairs of a row", a->heads * (a->rope_dim / 2ull), 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "pairs i and i + d/2: rotation in halves", LF_GATE_BOUND, 0},
     {2, "the inverse leaves x as it is", LF_GATE_BOUND, 0},
@@ -101,6 +108,7 @@ static const struct lf_control controls[] = {
 const struct lf_record lf_rope_record = {
     .name = "rope", .file = "src/kernel/rope/rope_cpu.c", .contract = LF_ROPE_CONTRACT,
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
-    .bound = bound, .written = written, .hostile = 31, .stack_bytes = 4096,
+    .bound = bound, .written = written, .hostile = 31,
+    .cuda_products = cuda_products, .stack_bytes = 4096,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

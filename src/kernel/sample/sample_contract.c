@@ -201,6 +201,14 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
     return 2;
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_sample_args *a = args;
+    (void)rows;
+    product[0] = (struct lf_product){"ids of the last turn", 2ull * a->vocab + 4096, 32};
+    product[1] = (struct lf_product){"masses of all ids", (uint64_t)a->vocab << 40, 64};
+    return 2;
+}
+
 static const struct lf_control controls[] = {
     {1, "the position from the row's place", LF_GATE_BOUND | LF_GATE_ROWS, 0},
     {2, "ties of a race to the higher id", LF_GATE_EDGES, 0},
@@ -230,6 +238,7 @@ const struct lf_record lf_sample_record = {
     .name = "sample", .file = "src/kernel/sample/sample_cpu.c", .contract = LF_SAMPLE_CONTRACT,
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
     .columns = columns, .hostile = 31, .edges = edges, .products = products,
+    .cuda_products = cuda_products,
     .stack_bytes = 24576,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

@@ -77,6 +77,12 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     lf_call_close(call);
 }
 
+static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
+    const struct lf_swiglu_args *a = args;
+    product[0] = (struct lf_product){"blocks", ((uint64_t)rows * a->dim + 255) / 256, 32};
+    return 1;
+}
+
 static const struct lf_control controls[] = {
     {1, "the gate is not clamped", LF_GATE_BOUND, 0},
     {2, "up is clamped on one side only", LF_GATE_BOUND, 0},
@@ -91,6 +97,7 @@ static const struct lf_control controls[] = {
 const struct lf_record lf_swiglu_record = {
     .name = "swiglu", .file = "src/kernel/swiglu/swiglu_cpu.c", .contract = LF_SWIGLU_CONTRACT,
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
-    .bound = bound, .hostile = 1 << 0 | 1 << 3 | 1 << 4, .edges = edges, .stack_bytes = 8192,
+    .bound = bound, .hostile = 1 << 0 | 1 << 3 | 1 << 4, .edges = edges,
+    .cuda_products = cuda_products, .stack_bytes = 8192,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

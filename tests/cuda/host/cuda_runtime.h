@@ -130,6 +130,12 @@ static cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
     return cudaSuccess;
 }
 
+struct cudaFuncAttributes {
+    size_t sharedSizeBytes;
+    int maxThreadsPerBlock, numRegs;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *function);
+
 template <typename Args>
 struct host_call {
     void (*kernel)(Args);

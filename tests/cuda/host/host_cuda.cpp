@@ -191,6 +191,12 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
     return cudaSuccess;
 }
 
+// Static shared memory is the host's own: how much a kernel has is not known.
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *) {
+    *out = {0, THREADS_MAX, host_cuda.registers};
+    return host_cuda.sticky ? (cudaError_t)host_cuda.sticky : cudaSuccess;
+}
+
 void __syncthreads() {
     wait_at(&host.block, &host.alive);
 }

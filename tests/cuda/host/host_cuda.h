@@ -16,6 +16,7 @@ struct host_cuda {
     int fail_alloc;   // the allocation from now that finds no memory, 1: the next; or 0
     bool busy;        // the stream never ends
     unsigned graphs;  // launched
+    int registers;    // of a thread of every kernel
     void (*enter)(void), (*leave)(void); // called around the blocks of a launch, or NULL
 };
 extern struct host_cuda host_cuda;
