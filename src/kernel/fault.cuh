@@ -39,6 +39,13 @@ __device__ static inline float lf_fault_squares(const uint16_t *x, uint32_t n) {
     return sum;
 }
 
+// Another tree than lf_lanes_tree16's.
+__device__ static inline float lf_fault_tree16(float a) {
+    for (int other = 1; other < 16; other *= 2)
+        a = a + __shfl_xor_sync(0xFFFFFFFFu, a, other);
+    return a;
+}
+
 #define LF_CONTROL(number, ...)                                                                    \
     if (lf_fault_number == number) {                                                               \
         __VA_ARGS__                                                                                \

@@ -4,10 +4,9 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "contract/contract.h"
+#include "cuda_run.h"
 #include "host_cuda.h"
 #include "wrong_cuda.h"
 
@@ -18,39 +17,9 @@ enum {
     RECORDS
 };
 
-// What the tool said; text is the caller's to free.
-static char *run_table(const struct lf_contract_table *table, struct lf_contract_options *options,
-                       struct lf_contract_result *result, enum lf_status want) {
-    struct lf_error err = LF_ERROR_INIT;
-    char *text;
-    size_t bytes;
-    options->out = open_memstream(&text, &bytes);
-    assert_non_null(options->out);
-    assert_int_equal(lf_contract_run(table, options, result, &err), want);
-    fclose(options->out);
-    return text;
-}
-
-static char *run(struct lf_contract_options *options, struct lf_contract_result *result,
-                 enum lf_status want) {
-    static struct lf_entry entry[LF_ENTRIES_MAX];
-    struct lf_contract_table table;
-    lf_contract_table_fill(&table, entry);
-    return run_table(&table, options, result, want);
-}
-
-// The host takes turns for threads: only small shapes, and few rows of them.
-static struct lf_contract_options cuda_options(uint64_t row_most) {
-    struct lf_contract_options options = lf_contract_defaults();
-    options.sets = 1u << LF_SET_CUDA;
-    options.effort = (struct lf_effort){.bound = 2000, .rows = 3000, .row_most = row_most};
-    options.plain_memory = true;
-    return options;
-}
-
 static void expect_passed(struct lf_contract_options options, uint32_t records) {
     struct lf_contract_result result;
-    char *text = run(&options, &result, LF_OK);
+    char *text = cuda_run(&options, &result, LF_OK);
     if (!lf_contract_passed(&result) || result.passed != records)
         fail_msg("%s", text);
     assert_non_null(strstr(text, "SUMMARY cuda: "));
@@ -91,38 +60,6 @@ static void records_pass_in_memory_that_a_device_shares(void **state) {
     expect_passed(options, 4);
 }
 
-// Kernels whose faults show at small sizes, in the module that tools/contract makes with nvcc.
-static void planted_faults_of_the_column_turn_their_gates_red(void **state) {
-    (void)state;
-    static const char *const only[] = {"stream_mean", "rms_norm", "cache_pack", "hc_collapse",
-                                       "hc_expand", "hc_mix", "router", "sample"};
-    struct lf_contract_options options = cuda_options(3900);
-    options.only = only, options.n_only = sizeof only / sizeof *only;
-    options.effort.rows = 10000;
-    options.faults = CUDA_FAULTS;
-    struct lf_contract_result result;
-    char *text = run(&options, &result, LF_OK);
-    if (!lf_contract_passed(&result) || result.controls < 80)
-        fail_msg("%s", text);
-    lf_contract_free(&result);
-    free(text);
-}
-
-static void a_module_that_is_not_there_is_a_missed_control(void **state) {
-    (void)state;
-    static const char *const only[] = {"stream_mean"};
-    struct lf_contract_options options = cuda_options(3900);
-    options.only = only, options.n_only = 1;
-    options.faults = "/";
-    struct lf_contract_result result;
-    char *text = run(&options, &result, LF_OK);
-    assert_int_equal(result.red, 0);
-    assert_false(lf_contract_passed(&result));
-    assert_non_null(strstr(text, "no module"));
-    lf_contract_free(&result);
-    free(text);
-}
-
 // The limits of one record over a wrapper that stands in for the served one; what must be said.
 static void expect_breach(const char *kernel, lf_wrong_wrapper *wrong, const char *line) {
     static struct lf_entry entry[LF_ENTRIES_MAX];
@@ -135,7 +72,7 @@ static void expect_breach(const char *kernel, lf_wrong_wrapper *wrong, const cha
             entry[i].fn[LF_SET_CUDA] = (lf_any_fn *)wrong;
     options.only = &kernel, options.n_only = 1;
     options.gates = 0;
-    char *text = run_table(&table, &options, &result, LF_OK);
+    char *text = cuda_run_table(&table, &options, &result, LF_OK);
     if (lf_contract_passed(&result) || !strstr(text, line))
         fail_msg("%s: not said in:\n%s", line, text);
     lf_contract_free(&result);
@@ -183,7 +120,7 @@ static void an_address_product_past_its_bits_is_a_limit_problem(void **state) {
     record.cuda_products = wide_products;
     table = (struct lf_contract_table){lf_contract_entry(&table, "rms_norm"), 1, records, 1};
     options.gates = 0;
-    char *text = run_table(&table, &options, &result, LF_OK);
+    char *text = cuda_run_table(&table, &options, &result, LF_OK);
     assert_false(lf_contract_passed(&result));
     assert_non_null(strstr(text, "LIMIT rms_norm on CUDA 9.0: elements 10737418240, limit "
                                  "4294967295"));
@@ -195,7 +132,7 @@ static void an_address_product_past_its_bits_is_a_limit_problem(void **state) {
 static void expect_refused(enum lf_status status) {
     struct lf_contract_options options = cuda_options(0);
     struct lf_contract_result result;
-    char *text = run(&options, &result, status);
+    char *text = cuda_run(&options, &result, status);
     assert_string_equal(text, "");
     lf_contract_free(&result);
     free(text);
@@ -220,8 +157,6 @@ int main(void) {
         cmocka_unit_test(every_record_passes_its_gates_on_the_cuda_column),
         cmocka_unit_test(linear_has_the_bits_of_its_steps_and_keeps_their_bound),
         cmocka_unit_test(records_pass_in_memory_that_a_device_shares),
-        cmocka_unit_test(planted_faults_of_the_column_turn_their_gates_red),
-        cmocka_unit_test(a_module_that_is_not_there_is_a_missed_control),
         cmocka_unit_test(launches_that_no_device_could_make_are_limit_problems),
         cmocka_unit_test(a_wrapper_that_ends_the_process_is_a_limit_problem),
         cmocka_unit_test(an_address_product_past_its_bits_is_a_limit_problem),

@@ -22,6 +22,7 @@ __device__ static inline size_t lf_chunk_at(size_t elements) {
 // Where the scale of output `out`, element k is.
 template <enum lf_weight_format format>
 __device__ static inline size_t lf_scale_at(uint32_t in, uint32_t out, uint32_t k) {
+    LF_CONTROL(4, k -= k >= 32 ? 32 : 0;) // 4: past the first block, the scale of the one before
     return (size_t)(format == LF_WEIGHT_FP8 ? out / 32 : out) * (in / 32) + k / 32;
 }
 
@@ -32,6 +33,7 @@ __device__ static inline uint32_t lf_left(int32_t elements) {
 
 // bf16 number i of a row of `in`; zero past its end.
 __device__ static inline uint32_t lf_bf16_at(const uint16_t *row, uint32_t i, uint32_t in) {
+    LF_CONTROL(1, if (i + 1 == in) return 0;) // 1: the last element is not in the sum
     return i < in ? row[i] : 0;
 }
 
@@ -52,11 +54,13 @@ __device__ static inline void lf_load_eight(const uint16_t *row, uint32_t k, uin
 
 // The upper halves of two float32: weights are exact in bf16, but for FP8 below 2^-133.
 __device__ static inline uint32_t lf_pair_bf16(float low, float high) {
+    LF_CONTROL(16, low = lf_fault_bf16(low); high = lf_fault_bf16(high);) // 16: rounded, not cut
     return lf_f32_bits(low) >> 16 | (lf_f32_bits(high) & 0xFFFF0000u);
 }
 
 // Whether a byte's low seven bits are all set: e4m3's NaN.
 __device__ static inline uint32_t lf_nan_bits(uint32_t word) {
+    LF_CONTROL(9, return 0;) // 9: an e4m3 NaN is read as a number
     return ((word & 0x7F7F7F7Fu) + 0x01010101u) & 0x80808080u;
 }
 
@@ -99,6 +103,7 @@ __device__ static inline uint32_t lf_power_bf16x2(uint32_t biased_exponent) {
 template <enum lf_weight_format format, uint32_t words>
 __device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
     uint32_t nan = 0;
+    LF_CONTROL(15, if (scale == 255) return false;) // 15: scale 255 is read as a number
     if (format != LF_WEIGHT_FP8)
         return format == LF_WEIGHT_MXFP4 && scale > 128;
 #pragma unroll
@@ -159,6 +164,7 @@ __device__ static inline void lf_decode_words(const uint32_t *word, const uint32
 // Eight elements of x in the order of eight weights of a chunk.
 template <enum lf_weight_format format>
 __device__ static inline void lf_order_x(uint32_t word[4]) {
+    LF_CONTROL(17, return;) // 17: MXFP4's x in the order of the others
     if (format != LF_WEIGHT_MXFP4)
         return;
     uint32_t pair[4] = {

@@ -14,9 +14,11 @@ enum {
     SCALE = LF_LINEAR_SCALE,
     Y = LF_LINEAR_Y,
     Y_F32 = LF_LINEAR_Y_F32,
+    INDEX = LF_LINEAR_INDEX,
     OPERANDS = LF_LINEAR_OPERANDS
 };
 enum { OUT_MOST = 40, VECTORS = 1 << LF_ISA_AVX2 | 1 << LF_ISA_AVX512 | 1 << LF_ISA_NEON };
+enum { CUDA = 1 << LF_SET_CUDA };
 
 _Static_assert(sizeof(struct lf_linear_map) <= LF_ARGS_BYTES, "a shape of linear");
 
@@ -63,9 +65,13 @@ static void ragged(struct lf_shapes *shapes) {
     add(shapes, &few, 64, LF_WEIGHT_F16, 50, 544, 1);
     add(shapes, &few, 64, LF_WEIGHT_F32, 50, 160, 1);
     add(shapes, &few, 64, LF_WEIGHT_BF16, 7, 33, 0);
+    add(shapes, &few, 64, LF_WEIGHT_BF16, 7, 1930, 1);
+    add(shapes, &few, 64, LF_WEIGHT_BF16, 9, 1928, 1);
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 with gaps");
     gaps.grouped = 1;
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 in groups");
+    gaps.grouped = 2;
+    lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 in groups by index");
 }
 
 // QA8 values where the map reads them.
@@ -117,6 +123,12 @@ static void fill_scale(const struct lf_fill *fill, void *data, size_t n) {
                                              : 116 + lf_check_below(fill->rng, 4));
 }
 
+// Written by bind.
+static void fill_index(const struct lf_fill *fill, void *data, size_t n) {
+    (void)fill;
+    memset(data, 0, n * sizeof(uint32_t));
+}
+
 static void describe(const void *args, struct lf_operand *o) {
     const struct lf_linear_map *map = args;
     const struct lf_matrix *m = &map->w;
@@ -129,10 +141,15 @@ static void describe(const void *args, struct lf_operand *o) {
     o[Y] = lf_operand("y", LF_OUT, LF_BF16, map->job->y_f32 ? 0 : m->out);
     o[Y_F32] = lf_operand("y", LF_OUT, LF_F32, map->job->y_f32 ? m->out : 0);
     o[Y].pitch = o[Y_F32].pitch = map->job->y_stride;
+    o[INDEX] = lf_operand("x_index", LF_RULE, LF_U32, map->grouped == 2);
+    o[INDEX].fill = fill_index;
 }
 
 // The first third of the rows and the others.
-static void bind_groups(struct lf_linear_map *map, uint32_t rows) {
+static void bind_groups(struct lf_linear_map *map, uint32_t rows, uint32_t *index) {
+    for (uint32_t r = 0; index && r < rows; r++)
+        index[r] = r;
+    map->job->x_index = index;
     map->bounds[0] = 0, map->bounds[1] = rows / 3, map->bounds[2] = rows;
     map->job[0].group = map->bounds;
     map->job[1] = map->job[0];
@@ -149,7 +166,7 @@ static void bind(const struct lf_call *call, void *args) {
     map->job->y = call->data[map->job->y_f32 ? Y_F32 : Y];
     map->args = (struct lf_linear_args){.n_jobs = 1, .job = map->job};
     if (map->grouped)
-        bind_groups(map, call->rows);
+        bind_groups(map, call->rows, map->grouped == 2 ? call->data[INDEX] : NULL);
 }
 
 // g(D) sum |w x|, and what subnormal sums lose.
@@ -178,6 +195,16 @@ static void judge_byte(struct lf_trial *trial, const struct lf_shape *shape, uin
     lf_call_close(call);
 }
 
+// Scales whose weights bf16 cannot all hold.
+static void judge_small(struct lf_trial *trial, const struct lf_shape *shape) {
+    const struct lf_matrix *m = &((const struct lf_linear_map *)(const void *)shape->args)->w;
+    struct lf_call *call = lf_call_open(trial, shape, 2, LF_STYLE_NORMAL);
+    for (size_t i = 0; i < scale_bytes(m); i++)
+        *(uint8_t *)lf_call_at(call, SCALE, 0, i) = (uint8_t)(i % 3);
+    lf_call_judge(call);
+    lf_call_close(call);
+}
+
 // NaN codes, the ends of the scales, and one value of a row that is not finite.
 static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     static const uint8_t scale[] = {0x00, 0x01, 0x7F, 0xFF};
@@ -192,6 +219,8 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     }
     for (uint32_t i = 0; scale_bytes(m) && i < sizeof scale; i++)
         judge_byte(trial, shape, SCALE, i % 2 ? 0 : scale_bytes(m) - 1, scale[i]);
+    if (m->format == LF_WEIGHT_FP8)
+        judge_small(trial, shape);
     for (uint32_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         uint32_t rows = i % 2 ? 1 : 9;
         struct lf_call *call = lf_call_open(trial, shape, rows, LF_STYLE_NORMAL);
@@ -223,19 +252,23 @@ static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product
 }
 
 static const struct lf_control controls[] = {
-    {1, "the last element is not in the sum", LF_GATE_BOUND, 1 << LF_ISA_PORTABLE},
+    {1, "the last element is not in the sum", LF_GATE_BOUND, 1 << LF_ISA_PORTABLE | CUDA},
     {2, "the last element of x is not put in order", LF_GATE_BOUND, VECTORS},
     {3, "the last element has no digits", LF_GATE_BOUND, VECTORS},
-    {4, "past the first task, the scale of the block before", LF_GATE_BOUND, LF_CPU_SETS},
+    {4, "past the first task, the scale of the block before", LF_GATE_BOUND, 0},
     {5, "the total kept in fp16", LF_GATE_BOUND, 0},
     {6, "bf16 truncated", LF_GATE_BOUND, 0},
-    {7, "another tree in launches of more than eight rows", LF_GATE_ROWS, LF_CPU_SETS},
+    {7, "another tree in launches of more than eight rows", LF_GATE_ROWS, 0},
     {8, "a write past the row", LF_GATE_MEMORY, 0},
-    {9, "an e4m3 NaN is read as a number", LF_GATE_EDGES, VECTORS},
+    {9, "an e4m3 NaN is read as a number", LF_GATE_EDGES, VECTORS | CUDA},
     {10, "a row that has no digits is not done again", LF_GATE_EDGES, VECTORS},
     {11, "low digits left out", LF_GATE_ROWS, VECTORS},
     {12, "two blocks of x swapped for odd rows", LF_GATE_ROWS, VECTORS},
     {13, "a group's x begins a row early", LF_GATE_BOUND | LF_GATE_ROWS, 0},
+    {14, "x_index is not read", LF_GATE_BOUND | LF_GATE_ROWS, 0},
+    {15, "scale 255 is read as a number", LF_GATE_EDGES, CUDA},
+    {16, "weights that bf16 does not hold are rounded", LF_GATE_EDGES, CUDA},
+    {17, "MXFP4's x in the order of the others", LF_GATE_BOUND, CUDA},
 };
 
 const struct lf_record lf_linear_record = {

@@ -7,7 +7,7 @@ struct lf_linear_map {
     struct lf_linear_args args;
     struct lf_linear_job job[2], room[2];
     struct lf_matrix w;
-    uint32_t grouped, bounds[3]; // grouped: two jobs whose rows are told in memory
+    uint32_t grouped, bounds[3]; // 1: two jobs whose rows are told in memory; 2: x's as well
 };
 // The error that the contract allows a sum of that depth, before the output's rounding.
 double lf_linear_error(double depth, double ref, double magnitude);
@@ -19,6 +19,7 @@ enum {
     LF_LINEAR_SCALE,
     LF_LINEAR_Y,
     LF_LINEAR_Y_F32,
+    LF_LINEAR_INDEX,
     LF_LINEAR_OPERANDS
 };
 // How CUDA's sums are judged (LF_LINEAR_CUDA_CONTRACT).

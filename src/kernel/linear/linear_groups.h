@@ -17,6 +17,9 @@ static inline struct lf_linear_job lf_linear_group(const struct lf_linear_job *j
         own.x_index += first;
     else
         own.x += first * own.x_stride;
+#if LF_FAULT == 14
+    own.x_index = NULL; // 14: x_index is not read
+#endif
     own.y = (char *)own.y + first * own.y_stride * y_bytes;
     return own;
 }

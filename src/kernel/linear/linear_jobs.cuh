@@ -32,6 +32,7 @@ __device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_
         own.x_index += first;
     else
         own.x += first * own.x_stride;
+    LF_CONTROL(14, own.x_index = NULL;) // 14: x_index is not read
     own.y = (char *)own.y + first * own.y_stride * (own.y_f32 ? sizeof(float) : sizeof(uint16_t));
     return own;
 }

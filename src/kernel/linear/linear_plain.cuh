@@ -64,7 +64,8 @@ __global__ static void linear_plain_outputs(struct plain p) {
     size_t first = (size_t)(o < w.out ? o : w.out - 1) * w.in;
     for (uint32_t r = blockIdx.x; r < w.rows; r += gridDim.x) {
         const uint16_t *x = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride;
-        float sum = lf_lanes_tree16(plain_partial(w, x, first, p.word_elements));
+        float partial = plain_partial(w, x, first, p.word_elements), sum = lf_lanes_tree16(partial);
+        LF_CONTROL(7, if (w.rows > 8) sum = lf_fault_tree16(partial);)
         if (threadIdx.x % 16 == 0)
             lf_store_sum(w, r, o, sum);
     }
