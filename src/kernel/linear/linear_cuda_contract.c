@@ -6,65 +6,19 @@
 #include "kernel/linear/linear_contract.h"
 #include "kernel/linear/linear_groups.h"
 #include "kernel/linear/linear_steps.h"
+#include "kernel/linear/mma_walk.h"
 #include "kernel/settle.h"
-
-// A partial sum in float64, and how far the device's may be off.
-struct walk {
-    double sum, error;
-};
-
-// 2^exponent of the greatest power of two that is not above size; size > 0.
-static int exponent_of(double size) {
-    return ilogb(size);
-}
-
-// Whether a product has bits below 2^unit.
-static bool is_cut(struct lf_mma_term p, struct lf_mma_term q, int unit) {
-    int64_t integer = (p.integer / 65536) * (q.integer / 65536);
-    int lowest = p.power + q.power + 32 + (integer ? __builtin_ctzll((uint64_t)integer) : 0);
-    return integer && lowest < unit;
-}
-
-// The greatest exponent in a step, at most: the products', unnormalised, and the total's.
-static int top_of(const uint16_t a[16], const uint16_t b[16], const struct walk *walk) {
-    double total = fabs(walk->sum) + walk->error;
-    int top = total > 0.0 ? exponent_of(total) : -1000;
-    for (int i = 0; i < 16; i++) {
-        struct lf_mma_term p = lf_mma_term_of((uint32_t)a[i] << 16);
-        struct lf_mma_term q = lf_mma_term_of((uint32_t)b[i] << 16);
-        if (p.integer && q.integer && p.exponent + q.exponent > top)
-            top = p.exponent + q.exponent;
-    }
-    return top;
-}
-
-// Adds a step's products and what their cuts and the store's may lose.
-static void walk_step(struct walk *walk, const uint16_t a[16], const uint16_t b[16]) {
-    int top = top_of(a, b, walk), unit = top - 25, cut = 0;
-    double least = fabs(walk->sum) - walk->error, any = fabs(walk->sum) + walk->error;
-    for (int i = 0; i < 16; i++) {
-        cut += is_cut(lf_mma_term_of((uint32_t)a[i] << 16), lf_mma_term_of((uint32_t)b[i] << 16),
-                      unit);
-        walk->sum += (double)lf_bf16_to_f32(a[i]) * (double)lf_bf16_to_f32(b[i]);
-    }
-    // The total has bits below the unit where its own exponent is under top - 2.
-    cut += any > 0.0 && !(least > 0.0 && exponent_of(least) >= top - 2);
-    walk->error += (cut < 16 ? cut : 16) * ldexp(1.0, unit);
-    double out = fabs(walk->sum) + walk->error;
-    int stored = out > 0.0 ? exponent_of(out) : -126;
-    walk->error += out > 0.0 ? ldexp(1.0, (stored > -126 ? stored : -126) - 23) : 0.0;
-}
 
 static double chain_error(const struct lf_matrix *m, const uint16_t *w, const uint16_t *x) {
     uint32_t chunk = lf_linear_step_chunk(m->format);
-    struct walk total = {0};
+    struct lf_mma_walk total = {0};
     for (uint32_t part = 0; part < m->in; part += LF_LINEAR_PART) {
-        struct walk sum = {0};
+        struct lf_mma_walk sum = {0};
         for (uint32_t slab = part; slab < part + LF_LINEAR_PART && slab < m->in; slab += 4 * chunk)
             for (uint32_t step = 0; step < chunk / 4; step++) {
                 uint16_t a[16], b[16];
                 lf_linear_step_pairs(m, w, x, slab, step, a, b);
-                walk_step(&sum, a, b);
+                lf_mma_walk_step(&sum, a, b);
             }
         total.sum += sum.sum;
         total.error += sum.error;
