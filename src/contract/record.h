@@ -175,5 +175,7 @@ void lf_judge_element(struct lf_call *call, uint32_t operand, uint32_t row, size
 // The element's bits are want.
 void lf_expect_bits(struct lf_call *call, uint32_t operand, uint32_t row, size_t column,
                     uint64_t want, const char *why);
+// Whether the set that runs the call has sums of its own.
+bool lf_call_own_sums(const struct lf_call *call);
 void lf_expect(struct lf_call *call, bool holds, uint32_t operand, uint32_t row, size_t column,
                const char *why);

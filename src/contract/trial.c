@@ -19,6 +19,10 @@ const struct lf_own_sums *lf_trial_own_sums(const struct lf_trial *trial,
     return trial->device && sums && sums->apart(shape->args) ? sums : NULL;
 }
 
+bool lf_call_own_sums(const struct lf_call *call) {
+    return lf_trial_own_sums(call->trial, call->shape) != NULL;
+}
+
 const char *lf_trial_place(const struct lf_trial *trial, char *text, size_t bytes) {
     int n = snprintf(text, bytes, "%s, %s, %s", trial->shape->name,
                      lf_check_style_name(trial->style), lf_set_name(trial->set));

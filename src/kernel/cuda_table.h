@@ -11,5 +11,5 @@ enum {
     LF_CUDA_EXPERTS_MAX = 1024,
     LF_CUDA_TOP_MAX = 64,
 };
-// Names its bits: those of linear are its own (LF_LINEAR_CUDA_CONTRACT).
-#define LF_CUDA_ARITHMETIC "cuda k640"
+// Names its bits: linear's and attention's are its own (LF_..._CUDA_CONTRACT).
+#define LF_CUDA_ARITHMETIC "cuda k640 a16"

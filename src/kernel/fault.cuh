@@ -20,6 +20,11 @@ __device__ static inline float lf_fault_bf16(float x) {
     return lf_f32_from_bits((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u);
 }
 
+// Two bf16 cut toward zero.
+__device__ static inline uint32_t lf_fault_cut(float low, float high) {
+    return lf_f32_bits(low) >> 16 | (lf_f32_bits(high) & 0xFFFF0000u);
+}
+
 // An e4m3 value cut toward zero, for sizes that are normal there.
 __device__ static inline float lf_fault_e4m3(float x) {
     uint32_t bits = lf_f32_bits(x) & 0xFFF00000u;

@@ -30,27 +30,3 @@ __device__ static inline float lf_qf4s_at(const uint8_t *row, uint32_t dim, uint
 __device__ static inline float lf_qf4e_at(const uint8_t *row, uint32_t dim, uint32_t i) {
     return lf_e2m1_value(lf_nibble(row, i)) * lf_ue8m0_to_f32(row[dim / 2 + i / 32]);
 }
-
-// Four e4m3 codes of a word, the lowest byte first, times scale: as lf_cache_e4m3 has each.
-__device__ static inline void lf_e4m3_four(uint32_t codes, float scale, float out[4]) {
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t bits = (uint32_t)((int32_t)(codes << (24 - 8 * i)) >> 4) & 0x87F00000u;
-        out[i] = lf_f32_from_bits(bits) * 0x1p120f * scale;
-    }
-    // A code whose seven low bits are all set is NaN.
-    if ((((codes & 0x7F7F7F7Fu) + 0x01010101u) & 0x80808080u) == 0)
-        return;
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++)
-        out[i] = lf_cache_e4m3((uint8_t)(codes >> 8 * i)) * scale;
-}
-
-// Eight e2m1 codes of a word, the lowest nibble first, times scale.
-__device__ static inline void lf_e2m1_eight(uint32_t codes, float scale, float out[8]) {
-#pragma unroll
-    for (uint32_t i = 0; i < 8; i++) {
-        uint32_t bits = (uint32_t)((int32_t)(codes << (28 - 4 * i)) >> 6) & 0x81C00000u;
-        out[i] = lf_f32_from_bits(bits) * 0x1p126f * scale;
-    }
-}

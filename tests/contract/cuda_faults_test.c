@@ -39,6 +39,13 @@ static void faults_of_linear_turn_their_gates_red(void **state) {
                10);
 }
 
+// One a term of the contract, at shapes with windows, entries and drafts.
+static void faults_of_attention_turn_their_gates_red(void **state) {
+    (void)state;
+    static const char *const only[] = {"attention"};
+    expect_red(only, 1, (struct lf_effort){.bound = 2000, .rows = 10000, .row_most = 15000}, 20);
+}
+
 static void a_module_that_is_not_there_is_a_missed_control(void **state) {
     (void)state;
     static const char *const only[] = {"stream_mean"};
@@ -58,6 +65,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_that_small_sizes_show_turn_their_gates_red),
         cmocka_unit_test(faults_of_linear_turn_their_gates_red),
+        cmocka_unit_test(faults_of_attention_turn_their_gates_red),
         cmocka_unit_test(a_module_that_is_not_there_is_a_missed_control),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

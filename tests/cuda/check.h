@@ -79,5 +79,5 @@ float *check_new_f32(struct check *c, const char *name, size_t n, enum style sty
 #define LF_KERNEL(name) void check_##name(struct check *c, const struct sizes *s);
 #include "kernel/registry.def"
 #undef LF_KERNEL
-// Times of the CUDA column at the release's sizes, a line each; only: NULL, or "linear".
+// Times at the release's sizes, a line each; only: NULL, "linear" or "attention".
 void check_times(struct check *c, const struct sizes *s, const char *only);

@@ -26,7 +26,7 @@ static void fill_regions(struct check *c, struct regions *g) {
     for (size_t i = 0; i < NUMBERS; i++)
         code[i] = lf_bf16_from_f32((float)check_random(c, 7) - 3.0f);
     g->code = check_mirror(c, code);
-    g->x = check_mirror(c, check_new_bf16(c, "x", 2 * NUMBERS, STYLE_NORMAL));
+    g->x = check_mirror(c, check_new_bf16(c, "x", 8 * NUMBERS, STYLE_NORMAL));
     g->f = check_mirror(c, check_new_f32(c, "f", 2 * NUMBERS, STYLE_NORMAL));
     g->out = check_mirror(c, check_new(c, "out", (size_t)300 << 20));
     check_keep(c);
@@ -76,7 +76,9 @@ static void time_attention(struct check *c, const struct sizes *s, struct region
             .entries = entries_at, .selected = selected_at, .n_selected = n_at, .topk = s->topk,
             .o = (uint16_t *)g->out};
     snprintf(text, sizeof text, "attention, %u keys, %u rows", s->window + s->topk, rows);
-    TIME(c, text, attention, args, rows * (128.0 * 528 + 512 * 288));
+    TIME_CALLS(c, text, rows * (128.0 * 528 + 512 * 288),
+               4.0 * rows * s->heads * s->head_dim * (s->window + s->topk),
+               lf_cuda_kernels.attention(&c->on, &args[i % VARIANTS]));
 }
 
 static void time_index(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows,
@@ -165,15 +167,15 @@ static void time_draws(struct check *c, const struct sizes *s, struct regions *g
 }
 
 void check_times(struct check *c, const struct sizes *s, const char *only) {
-    static const uint32_t rows[] = {1, 16, 1024};
+    static const uint32_t rows[] = {1, 16, 1024}, attended[] = {1, 4, 16, 64, 256, 2048};
     static struct regions g;
     fill_regions(c, &g);
-    check_linear_times(c, &g);
+    if (!only || !strcmp(only, "linear"))
+        check_linear_times(c, &g);
+    for (int i = 0; i < 6 && (!only || !strcmp(only, "attention")); i++)
+        time_attention(c, s, &g, attended[i]);
     if (only)
         return;
-    time_attention(c, s, &g, 1);
-    time_attention(c, s, &g, 16);
-    time_attention(c, s, &g, 256);
     time_index(c, s, &g, 1, 16384);
     time_index(c, s, &g, 16, 16384);
     time_index(c, s, &g, 1, 524288);

@@ -29,7 +29,7 @@ static int close_all(void **state) {
 }
 
 // A launch's host code runs before enter: it faults where it reads what is the device's.
-static void does_the_column_tell_what_the_cpu_tells_where_linear_is_the_cpus(void **state) {
+static void does_the_column_tell_what_the_cpu_tells_where_its_own_sums_are_the_cpus(void **state) {
     static struct lf_told here, there;
     struct lf_model_options options = {.slots = 2, .context = LF_TOLD_CONTEXT, .chunk_rows = 128,
                                        .threads = 2};
@@ -45,6 +45,7 @@ static void does_the_column_tell_what_the_cpu_tells_where_linear_is_the_cpus(voi
     struct lf_kernels wrapped = m->k;
     m->k = lf_cuda_kernels;
     m->k.linear = wrapped.linear;
+    m->k.attention = wrapped.attention;
     host_cuda.enter = lf_apart_enter, host_cuda.leave = lf_apart_leave;
     lf_tell(cpu, PROMPT, &here);
     lf_tell(column, PROMPT, &there);
@@ -100,7 +101,7 @@ static void does_the_column_leave_weights_to_its_launches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_the_column_leave_weights_to_its_launches),
-        cmocka_unit_test(does_the_column_tell_what_the_cpu_tells_where_linear_is_the_cpus),
+        cmocka_unit_test(does_the_column_tell_what_the_cpu_tells_where_its_own_sums_are_the_cpus),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -22,6 +22,18 @@
     "sum|q k_t| + u * (|z_t| + |z_t - max z|) + (3B+4) * u, the sums by g(8+B), bf(P_t) by "       \
     "2^-8; then the quotient, u, and the bf16 store."
 
+// The CUDA column's two sums of products are its own, the same in every launch.
+#define LF_ATTENTION_CUDA_CONTRACT                                                                 \
+    "As LF_ATTENTION_CONTRACT but for q . k_t and a block's sum of bf(P_t)*k_t, chains from zero " \
+    "of the k16 steps that LF_LINEAR_CUDA_CONTRACT describes. Steps of q . k_t have elements 0 "   \
+    "to 15, 16 to 31 and so on; those of a block's sum its keys 0 to 15 and so on, four with "     \
+    "zero terms past the list's end. A key's elements are bf(value): exact but for QA8 scale "     \
+    "bytes 0 to 2 (multiples of 2^-133), infinity past float32's range; an e4m3 NaN code or a "    \
+    "scale that is NaN gives NaN. An operand that is not finite, or a sum from 2^128 on, makes "   \
+    "its step infinite or NaN, and so z_t not finite: NaN in that head of that row. Bound: e_t "   \
+    "has what the steps of q . k_t cut in place of g(head_dim/16+5) * sum|q k_t|, added up along " \
+    "the exact sum; a block's sum is off by 5 * 2^-21 * sum|P_t k_t| in place of g(8)."
+
 // CUDA: a whole span has at most so many rows, or those of the launch.
 enum { LF_ATTENTION_SPAN_ROWS = 128 };
 

@@ -6,6 +6,7 @@
 #include "base/quant.h"
 #include "contract/record.h"
 #include "kernel/attention/attention_contract.h"
+#include "kernel/linear/mma_walk.h"
 #include "kernel/reference.h"
 
 static uint32_t ring_for(uint32_t rows) {
@@ -223,48 +224,72 @@ static void bind(const struct lf_call *call, void *args) {
     a->o = call->data[O];
 }
 
+// q . k of the query at element `at` and what the sum of the CPU may be off.
+static struct lf_mma_walk dot(const struct lf_attention_args *a, size_t at, const double *key) {
+    struct lf_mma_walk sum = {0};
+    for (uint32_t d = 0; d < a->head_dim; d++) {
+        double v = lf_ref_bf16(a->q, at + d) * key[d];
+        sum.sum += v;
+        sum.error += fabs(v);
+    }
+    sum.error *= lf_check_gamma(a->head_dim / 16.0 + 5.0);
+    return sum;
+}
+
+// The same, and what CUDA's may be off.
+static struct lf_mma_walk dot_of_steps(const struct lf_attention_args *a, size_t at,
+                                       const double *key) {
+    struct lf_mma_walk sum = {0};
+    uint16_t q[16], k[16];
+    for (uint32_t d = 0; d < a->head_dim; d++) {
+        memcpy(&q[d % 16], a->q + at + d, sizeof *q);
+        k[d % 16] = lf_bf16_from_f32((float)key[d]);
+        if (d % 16 == 15)
+            lf_mma_walk_step(&sum, q, k);
+    }
+    return sum;
+}
+
 // z_t and e_t of the header for one head; returns the greatest z.
-static double scores(const struct lf_attention_args *a, uint32_t row, uint32_t head,
-                     const double *key, uint32_t n, double *z, double *e) {
-    double m = -INFINITY, blocks = ceil(n / 64.0), u = 0x1p-24;
+static double scores(const struct lf_attention_args *a, uint32_t row, uint32_t head, bool own,
+                     struct attention_list list, double *z, double *e) {
+    double m = -INFINITY, blocks = ceil(list.n / 64.0), u = 0x1p-24;
     size_t at = ((size_t)row * a->heads + head) * a->head_dim;
-    for (uint32_t t = 0; t < n; t++) {
-        z[t] = e[t] = 0.0;
-        for (uint32_t d = 0; d < a->head_dim; d++) {
-            double v = lf_ref_bf16(a->q, at + d) * key[(size_t)t * a->head_dim + d];
-            z[t] += v;
-            e[t] += fabs(v);
-        }
-        z[t] *= (double)a->scale;
-        e[t] *= lf_check_gamma(a->head_dim / 16.0 + 5.0) * (double)a->scale;
+    for (uint32_t t = 0; t < list.n; t++) {
+        const double *key = list.key + (size_t)t * a->head_dim;
+        struct lf_mma_walk sum = own ? dot_of_steps(a, at, key) : dot(a, at, key);
+        z[t] = sum.sum * (double)a->scale;
+        e[t] = sum.error * (double)a->scale;
         m = fmax(m, z[t]);
     }
-    for (uint32_t t = 0; t < n; t++)
+    for (uint32_t t = 0; t < list.n; t++)
         e[t] += u * (fabs(z[t]) + fabs(z[t] - m)) + (3.0 * blocks + 4.0) * u;
     return m;
 }
 
 // rounded: slack is left only where float32 may round a weight to either side.
 void lf_attention_bound(const struct lf_attention_args *a, uint32_t row, uint32_t head,
-                        struct attention_list list, bool rounded, double *ref, double *error) {
+                        struct attention_list list, bool rounded, bool own, double *ref,
+                        double *error) {
     uint32_t dim = a->head_dim, n = list.n;
     double *z = malloc(2 * n * sizeof *z), *e = z + n, u = 0x1p-24;
     LF_ASSERT(z);
-    double m = scores(a, row, head, list.key, n, z, e), sink = lf_ref_f32(a->sink, head);
+    double m = scores(a, row, head, own, list, z, e), sink = lf_ref_f32(a->sink, head);
     double sums = lf_check_gamma(8.0 + ceil(n / 64.0)), top = fmax(m, sink), f = exp(m - top);
+    double value_sums = own ? lf_check_gamma(ceil(n / 64.0)) + 4 * 1.25 * 0x1p-21 : sums;
     double total = exp(sink - top), off = total * expm1(u * fabs(sink - m) + 4.0 * u);
     memset(error, 0, dim * sizeof *error);
     if (rounded)
         memset(ref, 0, dim * sizeof *ref);
     for (uint32_t t = 0; t < n; t++) {
-        double p = exp(z[t] - m), near = expm1(e[t]) + sums, spacing = 2 * lf_check_half_bf16(p);
+        double p = exp(z[t] - m), near = expm1(e[t]), spacing = 2 * lf_check_half_bf16(p);
         double bf = rint(p / spacing) * spacing, tie = fabs(fabs(p - bf) - spacing / 2);
         const double *key = list.key + (size_t)t * dim;
         double slack = !rounded ? p * 0x1p-8 : tie <= p * near ? spacing : 0.0;
         total += f * p;
-        off += f * p * near;
+        off += f * p * (near + sums);
         for (uint32_t d = 0; d < dim; d++) {
-            error[d] += f * fabs(key[d]) * (p * near * 1.01 + slack + 0x1p-134);
+            error[d] += f * fabs(key[d]) * (p * (near + value_sums) * 1.01 + slack + 0x1p-134);
             if (rounded)
                 ref[d] += f * bf * key[d];
         }
@@ -277,20 +302,25 @@ void lf_attention_bound(const struct lf_attention_args *a, uint32_t row, uint32_
     free(z);
 }
 
-static void bound(const void *args, const double *ref, double *error) {
-    const struct lf_attention_args *a = &((const struct attention_shape *)args)->args;
+void lf_attention_bounds(const struct attention_shape *shape, bool own, const double *ref,
+                         double *error) {
+    const struct lf_attention_args *a = &shape->args;
     double *held = malloc(a->head_dim * sizeof *held);
     LF_ASSERT(held);
     for (uint32_t row = 0; row < a->rows; row++) {
         struct attention_list list = lf_attention_f64_list(a, row);
         for (uint32_t head = 0; head < a->heads; head++) {
             memcpy(held, ref, a->head_dim * sizeof *held);
-            lf_attention_bound(a, row, head, list, false, held, error);
+            lf_attention_bound(a, row, head, list, false, own, held, error);
             ref += a->head_dim, error += a->head_dim;
         }
         free(list.key);
     }
     free(held);
+}
+
+static void bound(const void *args, const double *ref, double *error) {
+    lf_attention_bounds(args, false, ref, error);
 }
 
 static size_t scratch(const void *args) {
@@ -307,32 +337,44 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
     return 3;
 }
 
+enum { CUDA = 1 << LF_SET_CUDA };
+
 static const struct lf_control controls[] = {
-    {1, "the sink left out", LF_GATE_BOUND, LF_CPU_SETS},
+    {1, "the sink left out", LF_GATE_BOUND, 0},
     {2, "the oldest key of the window lost", LF_GATE_BOUND, 0},
     {3, "the selected entries ignored", LF_GATE_BOUND, 0},
     {4, "a key of the future read", LF_GATE_BOUND, 0},
     {5, "a stale ring entry for the call's first key", LF_GATE_BOUND | LF_GATE_ROWS, 0},
     {6, "blocks merged from the last on in launches of more than three rows",
      LF_GATE_ROWS, LF_CPU_SETS},
-    {7, "weights not rounded to bf16", LF_GATE_EDGES, LF_CPU_SETS},
-    {8, "the denominator adds rounded weights", LF_GATE_EDGES, LF_CPU_SETS},
-    {9, "earlier blocks keep their old maximum", LF_GATE_BOUND, LF_CPU_SETS},
-    {10, "the scale left out", LF_GATE_BOUND, LF_CPU_SETS},
+    {7, "weights not rounded to bf16", LF_GATE_EDGES, 0},
+    {8, "the denominator adds rounded weights", LF_GATE_EDGES, 0},
+    {9, "earlier blocks keep their old maximum", LF_GATE_BOUND, 0},
+    {10, "the scale left out", LF_GATE_BOUND, 0},
     {11, "the last entry of a page read as the one before", LF_GATE_EDGES, 0},
-    {12, "a score that is not finite weighs nothing", LF_GATE_EDGES, LF_CPU_SETS},
-    {13, "a write past the row", LF_GATE_MEMORY, LF_CPU_SETS},
+    {12, "a score that is not finite weighs nothing", LF_GATE_EDGES, 0},
+    {13, "a write past the row", LF_GATE_MEMORY, 0},
     {14, "shared heads with the sinks of the first ones", LF_GATE_ROWS, LF_CPU_SETS},
     {15, "the first lane's entries for every row", LF_GATE_ROWS, 0},
     {16, "a draft row sees no row after it", LF_GATE_BOUND, 0},
     {17, "a tile's second head with the first's weights", LF_GATE_BOUND, LF_CPU_SETS},
+    {18, "the last step of elements not in a dot product", LF_GATE_BOUND, CUDA},
+    {19, "places past the list's end weigh one", LF_GATE_BOUND, CUDA},
+    {20, "a step's upper keys with the lower ones' weights", LF_GATE_BOUND, CUDA},
+    {21, "a block's sum not begun from zero", LF_GATE_BOUND, CUDA},
+    {22, "an e4m3 NaN read as a number", LF_GATE_EDGES, CUDA},
+    {23, "the sign of a 4-bit code lost", LF_GATE_BOUND, CUDA},
+    {24, "a key's first scale for all of its groups", LF_GATE_BOUND, CUDA},
+    {25, "o truncated", LF_GATE_BOUND, CUDA},
+    {26, "weights truncated in launches of more than three rows", LF_GATE_ROWS, CUDA},
 };
 
 const struct lf_record lf_attention_record = {
     .name = "attention", .file = "src/kernel/attention/attention_cpu.c",
     .contract = LF_ATTENTION_CONTRACT, .operands = OPERANDS,
     .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind, .bound = bound,
-    .edges = lf_attention_edges, .windows = lf_attention_windows, .scratch = scratch,
+    .cuda_sums = &lf_attention_cuda_sums, .edges = lf_attention_edges,
+    .windows = lf_attention_windows, .scratch = scratch,
     .products = products, .stack_bytes = 8192,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,
 };

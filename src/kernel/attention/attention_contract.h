@@ -25,9 +25,14 @@ struct attention_place {
     uint32_t offset, follows; // follows: the next row of the lane of the place before
 };
 
-// The header's bound of one head; rounded: ref is made with bf16 weights, for a list of one block.
+// The bound of one head; rounded: ref of a list of one block with bf16 weights; own: CUDA's sums.
 void lf_attention_bound(const struct lf_attention_args *args, uint32_t row, uint32_t head,
-                        struct attention_list list, bool rounded, double *ref, double *error);
+                        struct attention_list list, bool rounded, bool own, double *ref,
+                        double *error);
+// Of all rows and heads of a shape.
+void lf_attention_bounds(const struct attention_shape *shape, bool own, const double *ref,
+                         double *error);
+extern const struct lf_own_sums lf_attention_cuda_sums;
 
 void lf_attention_edges(struct lf_trial *trial, const struct lf_shape *shape);
 void lf_attention_windows(struct lf_trial *trial, const struct lf_shape *shape);

@@ -1,434 +1,261 @@
 #include "kernel/attention/attention.h"
 
-#include "kernel/attention/attention_keys.cuh"
+#include "kernel/attention/attention_scores.cuh"
+#include "kernel/attention/attention_values.cuh"
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-// Three launches: dot products of tiles of keys, then each head's weights, then tiles of values.
-enum { BLOCK = 64, HEADS = 32, THREADS = 256, WARPS = THREADS / LF_WARP, FOUR = 4 };
-
-// What the launches hand on, of rows from `first` on.
-struct work {
-    struct lf_attention_args a;
-    uint32_t first, keys, blocks; // room for keys of a row, a multiple of BLOCK
-    float *z;                     // [rows][heads][keys]: dot products, then bf(P)
-    float *factor;                // [rows][heads][blocks]: exp(m - m')
-    float *total;                 // [rows][heads]: the denominator with the sink
-    const uint8_t **key;          // [rows][keys]: packed
-};
-
-__device__ static void load_four(float out[4], const float *at) {
-    float4 four = *(const float4 *)at;
-    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
-}
-
-__device__ static void store_four(float *at, const float four[4]) {
-    *(float4 *)at = {four[0], four[1], four[2], four[3]};
-}
-
-// Scores: a thread has partials p and p + 8, p its warp, of eight heads and four keys.
-enum { KEYS = 32, CHUNK = 64, EIGHT = 8, PARTS = 8, OUTS = HEADS * KEYS / THREADS };
-enum { PIECES = CHUNK / PIECE }; // of a head or key: the lanes that read it are neighbours
-static_assert((int)THREADS == PIECES * HEADS && (int)THREADS == PIECES * KEYS, "a piece a thread");
-
-// Four of 32 columns swap places by the row's eighth, so that eight pieces meet no bank twice.
-__device__ static uint32_t swizzled(uint32_t row, uint32_t column) {
-    return column ^ row / PIECE % 8 * FOUR;
-}
-
-struct score_stage {
-    float q[CHUNK][HEADS], key[CHUNK][KEYS];
-};
-
-// A thread's share of a chunk on its way, not yet looked at: PIECE elements of a head and a key.
-struct share {
-    uint4 q;
-    struct piece key;
-};
-
-__device__ static uint4 fetch_query(const uint16_t *q, uint32_t dim, uint32_t at) {
-    if (!q || at >= dim)
-        return {0, 0, 0, 0};
-    q += at;
-    if ((uintptr_t)q % 16 == 0)
-        return *(const uint4 *)q;
-    return {q[0] | (uint32_t)q[1] << 16, q[2] | (uint32_t)q[3] << 16, q[4] | (uint32_t)q[5] << 16,
-            q[6] | (uint32_t)q[7] << 16};
-}
-
-__device__ static void place_share(const struct share &share, struct score_stage *s) {
-    uint32_t d = threadIdx.x % PIECES * PIECE, column = swizzled(d, threadIdx.x / PIECES);
-    const uint32_t pair[PIECE / 2] = {share.q.x, share.q.y, share.q.z, share.q.w};
-    float key[PIECE];
-    place_piece(share.key, key);
-#pragma unroll
-    for (uint32_t i = 0; i < PIECE; i++) {
-        s->q[d + i][column] = lf_bf16_to_f32((uint16_t)(pair[i / 2] >> i % 2 * 16));
-        s->key[d + i][column] = key[i];
-    }
-}
-
-// Lanes that read the same address are neighbours, so that a wide read serves them together.
-__device__ static uint32_t score_heads(void) {
-    return ((threadIdx.x & 1) + (threadIdx.x >> 3 & 2)) * EIGHT;
-}
-
-__device__ static uint32_t score_keys(void) {
-    return (threadIdx.x >> 1 & 7) * FOUR;
-}
-
-// Of element `warp` of a piece of the chunk.
-__device__ static void add_products(const struct score_stage *s, uint32_t warp, uint32_t piece,
-                                    float sum[EIGHT][FOUR]) {
-    float q[EIGHT], key[FOUR];
-    uint32_t d = piece * PIECE;
-    load_four(q, &s->q[d + warp][swizzled(d, score_heads())]);
-    load_four(q + 4, &s->q[d + warp][swizzled(d, score_heads() + 4)]);
-    load_four(key, &s->key[d + warp][swizzled(d, score_keys())]);
-#pragma unroll
-    for (uint32_t h = 0; h < EIGHT; h++)
-#pragma unroll
-        for (uint32_t k = 0; k < FOUR; k++)
-            sum[h][k] = fmaf(q[h], key[k], sum[h][k]);
-}
-
-// Where part of the sum of head h and key k waits; half of the rows swap halves for the banks.
-__device__ static uint32_t part_place(uint32_t h, uint32_t k) {
-    return h * KEYS + (k ^ (h & EIGHT) * 2);
-}
-
-// The upper levels of the tree, over the warps' sums of partials p and p + 8.
-__device__ static void store_scores(const struct work &w, size_t at, uint32_t heads, uint32_t keys,
-                                    float (*part)[HEADS * KEYS]) {
-#pragma unroll
-    for (uint32_t i = 0; i < OUTS; i++) {
-        uint32_t h = (threadIdx.x + i * THREADS) / KEYS, k = threadIdx.x % KEYS;
-        uint32_t place = part_place(h, k);
-        float c[4];
-#pragma unroll
-        for (uint32_t p = 0; p < 4; p++)
-            c[p] = part[p][place] + part[p + 4][place];
-        if (h < heads && k < keys)
-            w.z[at + (size_t)h * w.keys + k] = (c[0] + c[2]) + (c[1] + c[3]);
-    }
-}
-
-// A block: KEYS keys of a row and HEADS heads.
-__global__ static void __launch_bounds__(THREADS, 2) attention_scores(struct work w) {
-    __shared__ union {
-        struct score_stage stage[2];
-        float part[PARTS][HEADS * KEYS];
-    } s;
-    const struct lf_attention_args &a = w.a;
-    uint32_t r = w.first + blockIdx.z, head = blockIdx.y * HEADS, t0 = blockIdx.x * KEYS;
-    uint32_t column = threadIdx.x / PIECES, d = threadIdx.x % PIECES * PIECE;
-    uint32_t warp = threadIdx.x / LF_WARP, dim = a.head_dim;
-    struct key_list list = list_keys(a, r);
-    if (t0 >= list.n)
-        return;
-    uint32_t keys = list.n - t0 < KEYS ? list.n - t0 : (uint32_t)KEYS;
-    uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
-    const uint8_t *key = column < keys ? packed_key(a, r, list, t0 + column) : NULL;
-    const uint16_t *q = column < heads ? a.q + ((size_t)r * a.heads + head + column) * dim : NULL;
-    bool windowed = t0 + column < list.window;
-    if (blockIdx.y == 0 && d == 0)
-        w.key[(size_t)blockIdx.z * w.keys + t0 + column] = key;
-    float sum[2][EIGHT][FOUR] = {};
-    struct share share;
-    share.q = fetch_query(q, dim, d);
-    share.key = fetch_piece(key, windowed, dim, d);
-    for (uint32_t at = 0, turn = 0; at < dim; at += CHUNK, turn ^= 1) {
-        place_share(share, &s.stage[turn]);
-        __syncthreads();
-        share.q = fetch_query(q, dim, at + CHUNK + d);
-        share.key = fetch_piece(key, windowed, dim, at + CHUNK + d);
-#pragma unroll
-        for (uint32_t i = 0; i < CHUNK; i += 16)
-            if (at + i < dim) {
-                add_products(&s.stage[turn], warp, i / PIECE, sum[0]);
-                add_products(&s.stage[turn], warp, i / PIECE + 1, sum[1]);
-            }
-    }
-    __syncthreads();
-#pragma unroll
-    for (uint32_t h = 0; h < EIGHT; h++) {
-        float b[FOUR];
-#pragma unroll
-        for (uint32_t k = 0; k < FOUR; k++)
-            b[k] = sum[0][h][k] + sum[1][h][k];
-        store_four(&s.part[warp][part_place(score_heads() + h, score_keys())], b);
-    }
-    __syncthreads();
-    size_t at = ((size_t)blockIdx.z * a.heads + head) * w.keys + t0;
-    store_scores(w, at, heads, keys, s.part);
-}
+// Three launches: dot products of blocks of keys, then each head's weights, then values.
+enum { WEIGHT_WARPS = 10 }; // a full list's blocks of keys, one each
+// From so many rows on a row is not shared out; so many blocks of threads fill a device.
+enum { MANY_ROWS = 96, ENOUGH_BLOCKS = 128, NARROW_DIM = 128 };
 
 // NaN unless finite.
 __device__ static float scaled(float z, float scale) {
+    LF_CONTROL(10, scale = 1.0f;) // 10: the scale left out
     float v = z * scale;
+    LF_CONTROL(12, return v - v == 0.0f ? v : -INFINITY;) // 12: an odd score weighs nothing
     return v + (v - v);
 }
 
-// The maximum and the denominator of a warp's head, the same in all its lanes.
-struct softmax {
-    float m, denominator;
-};
-
-// A lane's products of a block: of keys lane and lane + 32.
+// Of each step a lane's four keys, of one head.
 struct products {
-    float low, high;
+    uint4 step[STEPS];
 };
 
-__device__ static struct products load_products(const float *z, uint32_t terms) {
-    uint32_t lane = threadIdx.x % LF_WARP;
-    return {lane < terms ? z[lane] : 0.0f, lane + 32 < terms ? z[lane + 32] : 0.0f};
+__device__ static struct products load_products(const uint32_t *cell) {
+    struct products products;
+#pragma unroll
+    for (uint32_t s = 0; s < STEPS; s++)
+        products.step[s] = *(const uint4 *)(cell + s * STEP_WORDS);
+    return products;
 }
 
-// Turns a block's dot products into bf(P), stored at z.
-__device__ static void weigh_block(struct products products, float *z, struct softmax *soft,
-                                   float *factor, uint32_t terms, float scale) {
-    uint32_t lane = threadIdx.x % LF_WARP;
-    float low = lane < terms ? scaled(products.low, scale) : -INFINITY;
-    float high = lane + 32 < terms ? scaled(products.high, scale) : -INFINITY;
-    float top = soft->m;
-    top = low > top ? low : top;
-    top = high > top ? high : top;
-    for (int other = LF_WARP / 2; other; other /= 2) {
+// The scores of a lane's keys of a block, -inf past its terms.
+__device__ static void score_block(const struct products &products, uint32_t terms, float scale,
+                                   float z[STEPS][4]) {
+    uint32_t first = threadIdx.x % 4 * 4;
+#pragma unroll
+    for (uint32_t s = 0; s < STEPS; s++) {
+        const uint4 &four = products.step[s];
+        const uint32_t word[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
+            bool is_there = s * STEP + first + i < terms;
+            z[s][i] = is_there ? scaled(lf_f32_from_bits(word[i]), scale) : -INFINITY;
+        }
+    }
+}
+
+// The greatest of the numbers of a head's four lanes; NaN is passed over.
+__device__ static float greatest(float top) {
+    for (int other = 1; other < 4; other *= 2) {
         float theirs = __shfl_xor_sync(LF_ALL_LANES, top, other);
         top = theirs > top ? theirs : top;
     }
-    low = lane < terms ? lf_exp(low - top) : 0.0f;
-    high = lane + 32 < terms ? lf_exp(high - top) : 0.0f;
-    // Partial i takes keys i, i+16, i+32, i+48.
-    float sum = __shfl_sync(LF_ALL_LANES, low, lane % 16);
-    sum = sum + __shfl_sync(LF_ALL_LANES, low, lane % 16 + 16);
-    sum = sum + __shfl_sync(LF_ALL_LANES, high, lane % 16);
-    sum = sum + __shfl_sync(LF_ALL_LANES, high, lane % 16 + 16);
-    float shrink = lf_exp(soft->m - top);
-    soft->denominator = fmaf(soft->denominator, shrink, lf_lanes_tree16(sum));
-    soft->m = top;
-    z[lane] = lf_bf16_to_f32(lf_bf16_settle(low));
-    z[lane + 32] = lf_bf16_to_f32(lf_bf16_settle(high));
-    if (lane == 0)
-        *factor = shrink;
+    return top;
 }
 
-// A warp a head of a row.
-__global__ static void attention_weights(struct work w) {
-    uint32_t head = blockIdx.x * WARPS + threadIdx.x / LF_WARP, r = w.first + blockIdx.y;
-    if (head >= w.a.heads)
-        return;
-    struct key_list list = list_keys(w.a, r);
-    struct softmax soft = {-1e30f, 0.0f};
-    size_t at = (size_t)blockIdx.y * w.a.heads + head;
-    float *z = w.z + at * w.keys, *factor = w.factor + at * w.blocks;
-    struct products next = load_products(z, list.n);
-    for (uint32_t t0 = 0; t0 < list.n; t0 += BLOCK, z += BLOCK, factor++) {
-        struct products now = next;
-        if (t0 + BLOCK < list.n)
-            next = load_products(z + BLOCK, list.n - t0 - BLOCK);
-        uint32_t terms = list.n - t0 < BLOCK ? list.n - t0 : (uint32_t)BLOCK;
-        weigh_block(now, z, &soft, factor, terms, w.a.scale);
-    }
-    if (threadIdx.x % LF_WARP == 0)
-        w.total[at] = soft.denominator + lf_exp(w.a.sink[head] - soft.m);
-}
-
-// Values: a thread has partials g, g+4, g+8, g+12 of four heads and four elements.
-enum { DIMS = 32, WARP_DIMS = 16, KEY_STRIDE = DIMS + 16, WEIGHT_STRIDE = HEADS + 8 };
-
-struct value_stage {
-    float key[BLOCK][KEY_STRIDE], weight[BLOCK][WEIGHT_STRIDE];
-};
-
-// Where a thread's tile lies in its block's.
-struct value_place {
-    uint32_t group, head, d;
-};
-
-__device__ static struct value_place place_values(void) {
-    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
-    return {lane / 8, warp / 2 * 8 + lane % 2 * FOUR, warp % 2 * WARP_DIMS + lane / 2 % 4 * FOUR};
-}
-
-// Keys t0 + threadIdx.x / 4 and weights of head threadIdx.x / PIECES on their way.
-struct value_share {
-    struct piece key;
-    float weight[PIECE];
-};
-
-__device__ static void fetch_values(const struct work &w, const uint8_t *key, bool windowed,
-                                    const float *weight, uint32_t at, struct value_share *share) {
-    share->key = fetch_piece(key, windowed, w.a.head_dim, at);
-#pragma unroll
-    for (uint32_t i = 0; i < PIECE; i++)
-        share->weight[i] = 0.0f;
-    if (weight) {
-        load_four(share->weight, weight);
-        load_four(share->weight + 4, weight + 4);
-    }
-}
-
-__device__ static void put_values(const struct value_share &share, struct value_stage *s) {
-    uint32_t t = threadIdx.x / 4, at = threadIdx.x % 4 * PIECE, odd = t % 2;
-    uint32_t first = threadIdx.x % PIECES * PIECE;
-    uint32_t head = swizzled(first, threadIdx.x / PIECES);
-    float key[PIECE];
-    place_piece(share.key, key);
-    // Neighbouring keys write their halves in turn, for the banks.
-    float half[2][4];
+// The block's sum of weights: partial i of 16 has keys i, i + 16, i + 32, i + 48.
+__device__ static float sum_weights(const float p[STEPS][4]) {
+    float c[4];
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
-        half[0][i] = odd ? key[4 + i] : key[i];
-        half[1][i] = odd ? key[i] : key[4 + i];
+        float sum = p[0][i];
+#pragma unroll
+        for (uint32_t s = 1; s < STEPS; s++)
+            sum = sum + p[s][i];
+        sum = sum + __shfl_xor_sync(LF_ALL_LANES, sum, 2);
+        c[i] = sum + __shfl_xor_sync(LF_ALL_LANES, sum, 1);
     }
-    store_four(&s->key[t][at + 4 * odd], half[0]);
-    store_four(&s->key[t][at + 4 - 4 * odd], half[1]);
-#pragma unroll
-    for (uint32_t i = 0; i < PIECE; i++)
-        s->weight[first + i][head] = share.weight[i];
+    return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-// The term of key t, of a partial's sum from its second term on.
-__device__ static void add_term(const struct value_stage *s, const struct value_place &place,
-                                uint32_t t, bool is_first, float sum[FOUR][FOUR]) {
-    float weight[FOUR], key[FOUR];
-    load_four(weight, &s->weight[t][swizzled(t, place.head)]);
-    load_four(key, &s->key[t][place.d]);
-#pragma unroll
-    for (uint32_t h = 0; h < FOUR; h++)
-#pragma unroll
-        for (uint32_t d = 0; d < FOUR; d++)
-            sum[h][d] = is_first ? weight[h] * key[d] : fmaf(weight[h], key[d], sum[h][d]);
+__device__ static uint32_t weight_pair(float low, float high) {
+    LF_CONTROL(7, return lf_fault_cut(low, high);) // 7: weights not rounded to bf16
+    LF_CONTROL(26, if (gridDim.y > 3) return lf_fault_cut(low, high);) // 26: in larger launches
+    return lf_bf16_settle(low) | (uint32_t)lf_bf16_settle(high) << 16;
 }
 
-// A partial: its terms every sixteenth key from `t` on.
-__device__ static void add_partial(const struct value_stage *s, const struct value_place &place,
-                                   uint32_t t, uint32_t steps, float sum[FOUR][FOUR]) {
-    add_term(s, place, t, true, sum);
+// bf(P) of a lane's two heads as an operand of a step, where products were.
+__device__ static void store_weights(uint32_t *cell, const float p[2][STEPS][4]) {
 #pragma unroll
-    for (uint32_t step = 1; step < BLOCK / 16; step++)
-        if (step < steps)
-            add_term(s, place, t + 16 * step, false, sum);
+    for (uint32_t s = 0; s < STEPS; s++)
+        *(uint4 *)(cell + s * STEP_WORDS) = {
+            weight_pair(p[0][s][0], p[0][s][1]), weight_pair(p[1][s][0], p[1][s][1]),
+            weight_pair(p[0][s][2], p[0][s][3]), weight_pair(p[1][s][2], p[1][s][3])};
 }
 
-// The tree over partials that lie in lanes 8 and 16 apart; leaves head `group` of the tile's four.
-__device__ static void join_groups(const float c[FOUR][FOUR], uint32_t group, float sum[FOUR]) {
-    bool upper = group >= 2, odd = group % 2;
+// What a block of threads knows of a tile of heads, of each block of keys.
+struct softmax {
+    struct work w;
+    uint32_t slot, tile, n;
+};
+
+// Where lanes of a head have a number of a block of keys; of its second head eight further.
+__device__ static float *number_at(const struct softmax &s, float *numbers, uint32_t block) {
+    return numbers + (factor_at(s.w, s.slot, block, s.tile) - s.w.factor);
+}
+
+__device__ static uint32_t terms_of(const struct softmax &s, uint32_t block) {
+    return s.n - block * BLOCK < BLOCK ? s.n - block * BLOCK : (uint32_t)BLOCK;
+}
+
+// The greatest score of each head in a block of keys.
+__device__ static void find_greatest(const struct softmax &s, uint32_t block) {
+    const uint32_t *cell = cell_at(s.w, s.slot, block, s.tile);
 #pragma unroll
-    for (uint32_t d = 0; d < FOUR; d++) {
-        float two[2];
+    for (uint32_t head = 0; head < 2; head++) {
+        float z[STEPS][4], top = -1e30f;
+        score_block(load_products(cell + head * (STEP_WORDS / 2)), terms_of(s, block),
+                    s.w.a.scale, z);
 #pragma unroll
-        for (uint32_t h = 0; h < 2; h++) {
-            float mine = upper ? c[2 + h][d] : c[h][d], theirs = upper ? c[h][d] : c[2 + h][d];
-            two[h] = mine + __shfl_xor_sync(LF_ALL_LANES, theirs, 16);
-        }
-        float mine = odd ? two[1] : two[0], theirs = odd ? two[0] : two[1];
-        sum[d] = mine + __shfl_xor_sync(LF_ALL_LANES, theirs, 8);
+        for (uint32_t i = 0; i < 4 * STEPS; i++)
+            top = z[i / 4][i % 4] > top ? z[i / 4][i % 4] : top;
+        top = greatest(top);
+        if (threadIdx.x % 4 == 0)
+            number_at(s, s.w.top, block)[head * 8] = top;
     }
 }
 
-// The block's sums of bf(P) * key for head `group` of the thread's tile.
-__device__ static void sum_values(const struct value_stage *s, const struct value_place &place,
-                                  uint32_t steps, float sum[FOUR]) {
-    float c[FOUR][FOUR];
-#pragma unroll
-    for (uint32_t half = 0; half < 2; half++) {
-        float a[FOUR][FOUR], b[FOUR][FOUR];
-        uint32_t t = place.group + 4 * half;
-        add_partial(s, place, t, steps, a);
-        add_partial(s, place, t + 8, steps, b);
-#pragma unroll
-        for (uint32_t h = 0; h < FOUR; h++)
-#pragma unroll
-            for (uint32_t d = 0; d < FOUR; d++) {
-                float two = a[h][d] + b[h][d];
-                c[h][d] = half ? c[h][d] + two : two;
-            }
+// The maximum of a head before a block of keys.
+__device__ static float greatest_before(const struct softmax &s, uint32_t block, uint32_t head) {
+    float top = -1e30f;
+    for (uint32_t b = threadIdx.x % 4; b < block; b += 4) {
+        float theirs = number_at(s, s.w.top, b)[head * 8];
+        top = theirs > top ? theirs : top;
     }
-    join_groups(c, place.group, sum);
+    return greatest(top);
 }
 
-// A block: DIMS elements of HEADS heads of a row.
-__global__ static void __launch_bounds__(THREADS, 2) attention_values(struct work w) {
-    __shared__ struct value_stage stage[2];
-    const struct lf_attention_args &a = w.a;
-    uint32_t slot = blockIdx.z, r = w.first + slot, first = blockIdx.y * HEADS;
-    uint32_t own = threadIdx.x / 4, d = blockIdx.x * DIMS + threadIdx.x % 4 * PIECE;
-    uint32_t column = first + threadIdx.x / PIECES, keys = list_keys(a, r).n;
-    uint32_t window = list_keys(a, r).window;
-    struct value_place place = place_values();
-    uint32_t head = first + place.head + place.group;
-    size_t at = (size_t)slot * a.heads + head;
-    const uint8_t *const *key = w.key + (size_t)slot * w.keys;
-    const float *weight = NULL;
-    if (column < a.heads)
-        weight = w.z + ((size_t)slot * a.heads + column) * w.keys + threadIdx.x % PIECES * PIECE;
-    float value[FOUR] = {};
-    struct value_share share;
-    fetch_values(w, own < keys ? key[own] : NULL, own < window, weight, d, &share);
-    const uint8_t *next = own + BLOCK < keys ? key[own + BLOCK] : NULL;
-    for (uint32_t t0 = 0, turn = 0; t0 < keys; t0 += BLOCK, turn ^= 1) {
-        put_values(share, &stage[turn]);
-        __syncthreads();
-        if (t0 + BLOCK < keys) {
-            fetch_values(w, next, own + t0 + BLOCK < window, weight ? weight + t0 + BLOCK : NULL, d,
-                         &share);
-            next = own + t0 + 2 * BLOCK < keys ? key[own + t0 + 2 * BLOCK] : NULL;
-        }
-        float factor = head < a.heads ? w.factor[at * w.blocks + t0 / BLOCK] : 0.0f, sum[FOUR];
-        uint32_t terms = keys - t0 < BLOCK ? keys - t0 : (uint32_t)BLOCK;
-        sum_values(&stage[turn], place, (terms + 15) / 16, sum);
+// Turns a block's dot products of a head into P; leaves exp(m - m') and the block's sum.
+__device__ static void weigh_head(const struct softmax &s, uint32_t block, uint32_t head,
+                                  const struct products &products, float p[STEPS][4]) {
+    uint32_t first = threadIdx.x % 4 * 4, terms = terms_of(s, block);
+    float m = greatest_before(s, block, head), top = number_at(s, s.w.top, block)[head * 8];
+    top = top > m ? top : m;
+    score_block(products, terms, s.w.a.scale, p);
 #pragma unroll
-        for (uint32_t i = 0; i < FOUR; i++)
-            value[i] = fmaf(value[i], factor, sum[i]);
+    for (uint32_t i = 0; i < 4 * STEPS; i++) {
+        bool is_there = i / 4 * STEP + first + i % 4 < terms;
+        float &one = p[i / 4][i % 4];
+        one = is_there ? lf_exp(one - top) : 0.0f;
+        LF_CONTROL(19, one = is_there ? one : 1.0f;) // 19: places past the end weigh one
     }
-    uint32_t out = blockIdx.x * DIMS + place.d;
-    if (head >= a.heads)
+    // 8: the denominator adds rounded weights
+    LF_CONTROL(8, for (float *at = p[0]; at < p[STEPS]; at++) *at = lf_fault_bf16(*at);)
+    float shrink = lf_exp(m - top), sum = sum_weights(p);
+    LF_CONTROL(9, shrink = 1.0f;) // 9: earlier blocks keep their old maximum
+    if (threadIdx.x % 4)
         return;
-#pragma unroll
-    for (uint32_t i = 0; i < FOUR; i++)
-        a.o[((size_t)r * a.heads + head) * a.head_dim + out + i] =
-            lf_bf16_settle(value[i] / w.total[at]);
+    number_at(s, s.w.factor, block)[head * 8] = shrink;
+    number_at(s, s.w.sum, block)[head * 8] = sum;
 }
 
-// Most keys of a row: how many there are, only the device knows.
-static uint32_t most_keys(const struct lf_attention_args &a) {
+__device__ static void weigh_block(const struct softmax &s, uint32_t block) {
+    uint32_t *cell = cell_at(s.w, s.slot, block, s.tile);
+    const struct products products[2] = {load_products(cell),
+                                         load_products(cell + STEP_WORDS / 2)};
+    float p[2][STEPS][4];
+    weigh_head(s, block, 0, products[0], p[0]);
+    weigh_head(s, block, 1, products[1], p[1]);
+    store_weights(cell, p);
+}
+
+// A head's blocks, one after the other, and its sink.
+__device__ static void add_up(const struct softmax &s, uint32_t head) {
+    uint32_t own = s.tile * TILE_HEADS + threadIdx.x % LF_WARP / 4 + head * 8;
+    uint32_t blocks = (s.n + BLOCK - 1) / BLOCK;
+    float m = greatest_before(s, blocks, head), denominator = 0.0f;
+    if (threadIdx.x % 4 || own >= s.w.a.heads)
+        return;
+    for (uint32_t b = 0; b < blocks; b++)
+        denominator = fmaf(denominator, number_at(s, s.w.factor, b)[head * 8],
+                           number_at(s, s.w.sum, b)[head * 8]);
+    float sink = lf_exp(s.w.a.sink[own] - m);
+    LF_CONTROL(1, sink = 0.0f;) // 1: the sink left out
+    s.w.total[(size_t)s.slot * s.w.tiles * TILE_HEADS + own] = denominator + sink;
+}
+
+// A block: a tile of a row's heads, whose blocks of keys its warps share out.
+__global__ static void __launch_bounds__(WEIGHT_WARPS * LF_WARP) attention_weights(struct work w) {
+    const struct softmax s = {w, blockIdx.y, blockIdx.x, list_keys(w.a, w.first + blockIdx.y).n};
+    uint32_t warp = threadIdx.x / LF_WARP, blocks = (s.n + BLOCK - 1) / BLOCK;
+    for (uint32_t block = warp; block < blocks; block += WEIGHT_WARPS)
+        find_greatest(s, block);
+    __syncthreads();
+    for (uint32_t block = warp; block < blocks; block += WEIGHT_WARPS)
+        weigh_block(s, block);
+    __syncthreads();
+    if (warp < 2)
+        add_up(s, warp);
+}
+
+// Most blocks of keys of a row: how many there are, only the device knows.
+static uint32_t most_blocks(const struct lf_attention_args &a) {
     // A launch may hold some rows of a span, whose length only the device knows.
     uint32_t span = a.rows > LF_ATTENTION_SPAN_ROWS ? a.rows : (uint32_t)LF_ATTENTION_SPAN_ROWS;
-    uint32_t keys = a.window + (a.whole_span ? span : 0) + (a.entries ? a.topk : 0);
-    return (keys + BLOCK - 1) / BLOCK * BLOCK;
+    return lf_blocks(a.window + (a.whole_span ? span : 0) + (a.entries ? a.topk : 0), BLOCK);
 }
 
 static size_t row_bytes(const struct work &w) {
-    return sizeof *w.z * w.a.heads * (w.keys + w.blocks + 1) + sizeof *w.key * w.keys;
+    size_t heads = sizeof *w.factor * TILE_HEADS, cell = sizeof *w.cell * CELL_WORDS;
+    return w.tiles * ((cell + 3 * heads) * w.blocks + heads) + sizeof *w.key * w.blocks * BLOCK;
 }
 
 // Shares the scratch out among as many rows as it holds; returns how many.
 static uint32_t place_work(struct lf_device *device, struct work *w) {
     uint32_t rows = (uint32_t)(LF_CUDA_SCRATCH_BYTES / row_bytes(*w));
+    uint32_t processors = lf_cuda_info(device->cuda)->processors;
     LF_ASSERT(rows);
+    // A row is a multiprocessor's work: whole rounds of them leave none idle.
+    rows = rows < processors ? rows : rows / processors * processors;
     rows = rows < w->a.rows ? rows : w->a.rows;
-    size_t heads = (size_t)rows * w->a.heads;
-    w->key = (const uint8_t **)lf_cuda_scratch(device->cuda);
-    w->z = (float *)(w->key + (size_t)rows * w->keys);
-    w->factor = w->z + heads * w->keys;
-    w->total = w->factor + heads * w->blocks;
+    size_t cells = (size_t)rows * w->blocks * w->tiles;
+    w->cell = (uint32_t *)lf_cuda_scratch(device->cuda);
+    w->key = (const uint8_t **)(w->cell + cells * CELL_WORDS);
+    w->factor = (float *)(w->key + (size_t)rows * w->blocks * BLOCK);
+    w->top = w->factor + cells * TILE_HEADS;
+    w->sum = w->top + cells * TILE_HEADS;
+    w->total = w->sum + cells * TILE_HEADS;
     return rows;
 }
 
+static void launch_scores(struct lf_device *device, const struct work &w, uint32_t groups,
+                          uint32_t rows) {
+    uint32_t parts = lf_blocks(ENOUGH_BLOCKS, rows * groups);
+    dim3 grid(parts < w.blocks ? parts : w.blocks, groups, rows);
+    // Elements past head_dim are zeros, which leave a chain as it is.
+    if (w.a.head_dim <= NARROW_DIM)
+        lf_cuda_launch(device, "attention", attention_scores<NARROW_DIM>, grid, THREADS, w,
+                       {score_bytes<NARROW_DIM>, false});
+    else
+        lf_cuda_launch(device, "attention", attention_scores<LF_CUDA_HEAD_DIM_MAX>, grid, THREADS,
+                       w, {score_bytes<LF_CUDA_HEAD_DIM_MAX>, false});
+}
+
+static void launch_values(struct lf_device *device, const struct work &w, uint32_t groups,
+                          uint32_t rows) {
+    dim3 narrow(lf_blocks(w.a.head_dim, value_form<false>::dims), groups, rows);
+    if (rows < MANY_ROWS)
+        lf_cuda_launch(device, "attention", attention_values<false>, narrow, THREADS, w,
+                       {value_form<false>::bytes, false});
+    else
+        lf_cuda_launch(device, "attention", attention_values<true>, dim3(1, groups, rows), THREADS,
+                       w, {value_form<true>::bytes, false});
+}
+
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {
-    LF_ASSERT(args->head_dim % 32 == 0);
-    struct work w = {*args, 0, most_keys(*args), 0, NULL, NULL, NULL, NULL};
-    w.blocks = w.keys / BLOCK;
-    uint32_t most = args->rows ? place_work(device, &w) : 0, groups = lf_blocks(args->heads, HEADS);
+    LF_ASSERT(args->head_dim % 32 == 0 && args->head_dim <= LF_CUDA_HEAD_DIM_MAX);
+    struct work w = {*args, 0, most_blocks(*args), 0, NULL, NULL, NULL, NULL, NULL, NULL};
+    w.tiles = lf_blocks(args->heads, TILE_HEADS);
+    uint32_t most = args->rows ? place_work(device, &w) : 0;
+    uint32_t groups = lf_blocks(args->heads, GROUP_HEADS);
     for (; w.first < args->rows; w.first += most) {
         uint32_t rows = args->rows - w.first < most ? args->rows - w.first : most;
-        lf_cuda_launch(device, "attention", attention_scores,
-                       dim3(w.keys / KEYS, groups, rows), THREADS, w);
+        launch_scores(device, w, groups, rows);
         lf_cuda_launch(device, "attention", attention_weights,
-                       dim3(lf_blocks(args->heads, WARPS), rows), THREADS, w);
-        lf_cuda_launch(device, "attention", attention_values,
-                       dim3(args->head_dim / DIMS, groups, rows), THREADS, w);
+                       dim3(w.tiles, rows), WEIGHT_WARPS * LF_WARP, w);
+        launch_values(device, w, groups, rows);
     }
 }

@@ -99,7 +99,7 @@ static void rounding_points(struct lf_trial *trial, const struct lf_shape *shape
     struct lf_attention_args *a = (void *)call->args;
     struct attention_list list = lf_attention_f64_list(a, 0);
     for (uint32_t h = 0; h < a->heads && list.n <= 64; h++) {
-        lf_attention_bound(a, 0, h, list, true, ref, ref + dim);
+        lf_attention_bound(a, 0, h, list, true, lf_call_own_sums(call), ref, ref + dim);
         for (uint32_t d = 0; d < dim; d++)
             lf_judge_element(call, O, 0, (size_t)h * dim + d, ref[d], ref[dim + d]);
     }

@@ -1,6 +1,8 @@
-// A row's list of keys on the device, and pieces of packed keys as numbers.
+// A row's list of keys on the device, and packed keys as bf16 in the order in which products read.
 #pragma once
 #include "kernel/attention/attention.h"
+#include "kernel/linear/mma.cuh"
+#include "kernel/linear/stream.cuh"
 #include "kernel/packed_row.cuh"
 
 // Window positions first .. first+window-1, then n - window selected entries.
@@ -45,41 +47,107 @@ __device__ static inline const uint8_t *packed_key(const struct lf_attention_arg
     return a.ring[lane] + (size_t)(position & (a.ring_rows - 1)) * row_bytes;
 }
 
-// Neighbouring elements of a packed key, still codes: the lower half for 4-bit codes.
-enum { PIECE = 8 };
+// Sixteen neighbouring elements of a packed key, still codes: those of 4 bits in x and y alone.
+enum { PIECE = 16 };
 struct piece {
-    uint2 code;
+    uint4 code;
     uint32_t scale;
-    bool windowed;
 };
 
-// Elements at .. at+PIECE-1; zeros where there is no key or no element.
-__device__ static inline struct piece fetch_piece(const uint8_t *row, bool windowed, uint32_t dim,
-                                                  uint32_t at) {
-    struct piece piece = {{0, 0}, 127, true};
+// Bytes of any alignment: words that hold some of them, shifted together.
+template <uint32_t WORDS>
+__device__ static inline void load_bytes(const uint8_t *at, uint32_t word[WORDS]) {
+    const uint32_t *from = lf_word_of(at);
+    uint32_t shift = (uintptr_t)at % 4 * 8, held = from[0];
+#pragma unroll
+    for (uint32_t i = 0; i < WORDS; i++) {
+        uint32_t next = i + 1 < WORDS || shift ? from[i + 1] : 0;
+        word[i] = __funnelshift_r(held, next, shift);
+        held = next;
+    }
+}
+
+// Sixteen bytes.
+__device__ static inline uint4 load_16(const uint8_t *at) {
+    if ((uintptr_t)at % 16 == 0)
+        return lf_load_16(at);
+    uint32_t word[4];
+    load_bytes<4>(at, word);
+    return {word[0], word[1], word[2], word[3]};
+}
+
+// Elements at .. at+PIECE-1; zeros where there is no key or element. aligned: row to 16 bytes.
+__device__ static inline struct piece fetch_piece(const uint8_t *row, bool windowed, bool aligned,
+                                                  uint32_t dim, uint32_t at) {
+    struct piece piece = {{0, 0, 0, 0}, 0};
     if (!row || at >= dim)
         return piece;
-    piece.windowed = windowed;
-    const uint8_t *codes = row + (windowed ? at : at / 2);
-    if (!windowed) {
-        piece.code.x = lf_load_word(codes);
-        piece.scale = row[dim / 2 + at / 16];
-        return piece;
+    const uint8_t *scale = windowed ? row + dim + at / 32 : row + dim / 2 + at / 16;
+    LF_CONTROL(24, scale = row + (windowed ? dim : dim / 2);) // 24: the first for all groups
+    piece.scale = *scale;
+    if (windowed && aligned) {
+        piece.code = *(const uint4 *)(row + at);
+    } else if (windowed) {
+        piece.code = load_16(row + at);
+    } else if (aligned || (uintptr_t)row % 8 == 0) {
+        uint2 code = *(const uint2 *)(row + at / 2);
+        piece.code.x = code.x, piece.code.y = code.y;
+    } else {
+        uint32_t word[2];
+        load_bytes<2>(row + at / 2, word);
+        piece.code.x = word[0], piece.code.y = word[1];
     }
-    if ((uintptr_t)codes % PIECE == 0)
-        piece.code = *(const uint2 *)codes;
-    else
-        piece.code = {lf_load_word(codes), lf_load_word(codes + 4)};
-    piece.scale = row[dim + at / 32];
     return piece;
 }
 
-__device__ static inline void place_piece(const struct piece &piece, float out[PIECE]) {
-    if (piece.windowed) {
-        float scale = lf_ue8m0_to_f32((uint8_t)piece.scale);
-        lf_e4m3_four(piece.code.x, scale, out);
-        lf_e4m3_four(piece.code.y, scale, out + 4);
-    } else {
-        lf_e2m1_eight(piece.code.x, lf_cache_e4m3((uint8_t)piece.scale), out);
+// A number in both halves.
+__device__ static inline uint32_t both_halves(uint32_t bf16) {
+    return bf16 | bf16 << 16;
+}
+
+// Four e4m3 codes as pairs: moved into bf16's places a code is value * 2^-120.
+__device__ static inline void e4m3_pairs(uint32_t codes, uint32_t pair[2]) {
+    uint32_t low = __byte_perm(codes, 0, 0x1404), high = __byte_perm(codes, 0, 0x3424);
+    pair[0] = (low >> 4 & 0x07F007F0u) | (low & 0x80008000u);
+    pair[1] = (high >> 4 & 0x07F007F0u) | (high & 0x80008000u);
+}
+
+// Eight e2m1 codes as pairs: moved into bf16's places a code is value * 2^-126.
+__device__ static inline void e2m1_pairs(uint32_t codes, uint32_t pair[4]) {
+    uint32_t even = codes << 4;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t two = __byte_perm(even, codes, 0x4000 + i * 0x1010);
+        pair[i] = (two >> 6 & 0x01C001C0u) | (two & 0x80008000u);
+        LF_CONTROL(23, pair[i] &= 0x7FFF7FFFu;) // 23: the sign of a 4-bit code lost
     }
+}
+
+// QA8 as bf16: the codes' values, exact, times the scale, rounded once.
+__device__ static inline void widen_window(const struct piece &piece, uint32_t pair[PIECE / 2]) {
+    const uint32_t power = both_halves((127 + 120) << 7), minus_one = both_halves(0xBF80);
+    // Times 448, the greatest value, finite; times 480, which NaN's code would be, infinite.
+    const uint32_t guard = both_halves((127 + 119) << 7 | 9);
+    // Scale 0 is subnormal, 255 is NaN.
+    uint32_t odd = (uint32_t)(piece.scale == 0 || piece.scale == 255) << 6;
+    uint32_t scale = both_halves(piece.scale << 7 | odd);
+    e4m3_pairs(piece.code.x, pair), e4m3_pairs(piece.code.y, pair + 2);
+    e4m3_pairs(piece.code.z, pair + 4), e4m3_pairs(piece.code.w, pair + 6);
+#pragma unroll
+    for (uint32_t i = 0; i < PIECE / 2; i++) {
+        uint32_t value = lf_mul_bf16x2(pair[i], power), large = lf_mul_bf16x2(value, guard);
+        uint32_t nan = lf_fma_bf16x2(large, minus_one, large);
+        LF_CONTROL(22, nan = 0;) // 22: an e4m3 NaN read as a number
+        pair[i] = lf_fma_bf16x2(value, scale, nan);
+    }
+}
+
+// QF4s as bf16, exact.
+__device__ static inline void widen_entry(const struct piece &piece, uint32_t pair[PIECE / 2]) {
+    const uint32_t power = both_halves((127 + 126) << 7);
+    uint32_t scale = both_halves(lf_f32_bits(lf_cache_e4m3((uint8_t)piece.scale)) >> 16);
+    e2m1_pairs(piece.code.x, pair), e2m1_pairs(piece.code.y, pair + 4);
+#pragma unroll
+    for (uint32_t i = 0; i < PIECE / 2; i++)
+        pair[i] = lf_mul_bf16x2(lf_mul_bf16x2(pair[i], power), scale);
 }

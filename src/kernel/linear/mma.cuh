@@ -1,4 +1,4 @@
-// Tensor cores: one k16 step of 16 outputs by 8 rows, bf16 in, float32 sums; and bf16 products.
+// Tensor cores: one k16 step of 16 outputs by 8 rows, bf16 in, float32 sums; operands, products.
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -16,4 +16,36 @@ __device__ static inline uint32_t lf_mul_bf16x2(uint32_t a, uint32_t b) {
     uint32_t product;
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
     return product;
+}
+
+// a * b + c of each half, rounded once.
+__device__ static inline uint32_t lf_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t sum;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+    return sum;
+}
+
+// Where shared memory begins, for addresses by offsets.
+typedef uint32_t lf_shared_base;
+
+__device__ static inline lf_shared_base lf_shared_base_of(const void *at) {
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+// word[i]: numbers 2(l%4), +1 of row l/4 of a matrix, whose rows of 8 lanes 8i to 8i+7 name.
+__device__ static inline void lf_load_matrices(uint32_t word[4], lf_shared_base base,
+                                               uint32_t row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "r"(base + row)
+                 : "memory");
+}
+
+// The same of column l/4: numbers 2(l%4), +1 down.
+__device__ static inline void lf_load_columns(uint32_t word[4], lf_shared_base base,
+                                              uint32_t row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                 : "r"(base + row)
+                 : "memory");
 }

@@ -22,6 +22,9 @@ struct uint2 {
 struct uint4 {
     unsigned x, y, z, w;
 };
+struct float2 {
+    float x, y;
+};
 struct float4 {
     float x, y, z, w;
 };
@@ -205,6 +208,10 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     for (unsigned i = 0; i < 4; i++)
         out |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
     return out;
+}
+
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }
 
 static inline int __ffs(int x) {

@@ -34,3 +34,50 @@ static inline uint32_t host_product(uint32_t a, uint32_t b) {
 static inline uint32_t lf_mul_bf16x2(uint32_t a, uint32_t b) {
     return host_product(a, b) | host_product(a >> 16, b >> 16) << 16;
 }
+
+static inline uint32_t host_sum(uint32_t a, uint32_t b, uint32_t c) {
+    return lf_bf16_from_f32(fmaf(lf_bf16_to_f32((uint16_t)a), lf_bf16_to_f32((uint16_t)b),
+                                 lf_bf16_to_f32((uint16_t)c)));
+}
+
+// The float32 sum is exact where one of its terms is zero.
+static inline uint32_t lf_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
+    return host_sum(a, b, c) | host_sum(a >> 16, b >> 16, c >> 16) << 16;
+}
+
+typedef const uint8_t *lf_shared_base;
+
+static inline lf_shared_base lf_shared_base_of(const void *at) {
+    return (const uint8_t *)at;
+}
+
+// Element k of the row that lane `row` of the warp names.
+static inline uint16_t host_element(const struct host_words *lane, unsigned row, unsigned k) {
+    const uint16_t *at;
+    memcpy(&at, lane[row].word, sizeof at);
+    return at[k];
+}
+
+static inline void lf_load_matrices(uint32_t word[4], lf_shared_base base, uint32_t row) {
+    struct host_words own = {};
+    base += row;
+    memcpy(own.word, &base, sizeof base);
+    unsigned l = host_lane();
+    const struct host_words *lane = host_share(own);
+    for (unsigned i = 0; i < 4; i++)
+        word[i] = host_element(lane, 8 * i + l / 4, l % 4 * 2) |
+                  (uint32_t)host_element(lane, 8 * i + l / 4, l % 4 * 2 + 1) << 16;
+    host_unshare();
+}
+
+static inline void lf_load_columns(uint32_t word[4], lf_shared_base base, uint32_t row) {
+    struct host_words own = {};
+    base += row;
+    memcpy(own.word, &base, sizeof base);
+    unsigned l = host_lane();
+    const struct host_words *lane = host_share(own);
+    for (unsigned i = 0; i < 4; i++)
+        word[i] = host_element(lane, 8 * i + l % 4 * 2, l / 4) |
+                  (uint32_t)host_element(lane, 8 * i + l % 4 * 2 + 1, l / 4) << 16;
+    host_unshare();
+}
