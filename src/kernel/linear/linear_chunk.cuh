@@ -58,17 +58,20 @@ __device__ static inline uint32_t lf_pair_bf16(float low, float high) {
     return lf_f32_bits(low) >> 16 | (lf_f32_bits(high) & 0xFFFF0000u);
 }
 
-// Whether a byte's low seven bits are all set: e4m3's NaN.
+// Bit 7 of a byte whose low seven bits are all set: e4m3's NaN. Other bits say nothing.
 __device__ static inline uint32_t lf_nan_bits(uint32_t word) {
     LF_CONTROL(9, return 0;) // 9: an e4m3 NaN is read as a number
-    return ((word & 0x7F7F7F7Fu) + 0x01010101u) & 0x80808080u;
+    return (word & 0x7F7F7F7Fu) + 0x01010101u;
 }
 
-// Four codes as two pairs. Moved into bf16's places a code is value * 2^-120 (cuda-probe.md 6).
+// Two codes, each in the low byte of a half. In bf16's places value * 2^-120 (cuda-probe.md 6).
+__device__ static inline uint32_t lf_fp8_pair(uint32_t codes, uint32_t factor) {
+    return lf_mul_bf16x2((codes << 4 & 0x07F007F0u) | (codes << 8 & 0x80008000u), factor);
+}
+
 __device__ static inline void lf_fp8_pairs(uint32_t word, uint32_t factor, uint32_t pair[2]) {
-    uint32_t low = __byte_perm(word, 0, 0x1404), high = __byte_perm(word, 0, 0x3424);
-    pair[0] = lf_mul_bf16x2((low >> 4 & 0x07F007F0u) | (low & 0x80008000u), factor);
-    pair[1] = lf_mul_bf16x2((high >> 4 & 0x07F007F0u) | (high & 0x80008000u), factor);
+    pair[0] = lf_fp8_pair(__byte_perm(word, 0, 0x4140), factor);
+    pair[1] = lf_fp8_pair(__byte_perm(word, 0, 0x4342), factor);
 }
 
 // The same for any scale and NaN codes.
@@ -104,12 +107,12 @@ template <enum lf_weight_format format, uint32_t words>
 __device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
     uint32_t nan = 0;
     LF_CONTROL(15, if (scale == 255) return false;) // 15: scale 255 is read as a number
-    if (format != LF_WEIGHT_FP8)
+    if constexpr (format != LF_WEIGHT_FP8)
         return format == LF_WEIGHT_MXFP4 && scale > 128;
 #pragma unroll
     for (uint32_t i = 0; i < words; i++)
         nan |= lf_nan_bits(word[i]);
-    return scale - 3 > 131 || nan;
+    return scale - 3 > 131 || (nan & 0x80808080u);
 }
 
 // Words of a chunk as pairs, where none is odd.
@@ -141,24 +144,27 @@ __device__ static inline void lf_decode_any(const uint32_t *word, uint32_t scale
             lf_mxfp4_pairs_any(word[i], value, pair + 4 * i);
 }
 
-// `chunks` times so many words one after the other, each with its scale. All lanes go one way.
-template <enum lf_weight_format format, uint32_t words, uint32_t chunks>
-__device__ static inline void lf_decode_words(const uint32_t *word, const uint32_t scale[chunks],
-                                              uint32_t *pair) {
+// Words of both outputs as pairs. is_odd: one of them may be; all lanes go one way.
+template <enum lf_weight_format format, uint32_t words>
+__device__ static inline void lf_decode(const uint32_t *low, const uint32_t *high,
+                                        const uint32_t scale[2], bool is_odd, uint32_t *pair) {
     const uint32_t pairs = words * (format == LF_WEIGHT_BF16 ? 1 : format == LF_WEIGHT_FP8 ? 2 : 4);
-    bool is_odd = false;
-#pragma unroll
-    for (uint32_t c = 0; c < chunks; c++)
-        is_odd |= lf_is_odd<format, words>(word + c * words, scale[c]);
-    if (format != LF_WEIGHT_BF16 && __any_sync(LF_ALL_LANES, is_odd)) {
-#pragma unroll
-        for (uint32_t c = 0; c < chunks; c++)
-            lf_decode_any<format, words>(word + c * words, scale[c], pair + c * pairs);
+    if (format != LF_WEIGHT_BF16 && is_odd) {
+        lf_decode_any<format, words>(low, scale[0], pair);
+        lf_decode_any<format, words>(high, scale[1], pair + pairs);
         return;
     }
-#pragma unroll
-    for (uint32_t c = 0; c < chunks; c++)
-        lf_decode_plain<format, words>(word + c * words, scale[c], pair + c * pairs);
+    lf_decode_plain<format, words>(low, scale[0], pair);
+    lf_decode_plain<format, words>(high, scale[1], pair + pairs);
+}
+
+// Whether a lane of the warp has odd words among its two outputs'.
+template <enum lf_weight_format format, uint32_t words>
+__device__ static inline bool lf_are_odd(const uint32_t *low, const uint32_t *high,
+                                         const uint32_t scale[2]) {
+    bool is_odd =
+        lf_is_odd<format, words>(low, scale[0]) || lf_is_odd<format, words>(high, scale[1]);
+    return format != LF_WEIGHT_BF16 && __any_sync(LF_ALL_LANES, is_odd);
 }
 
 // Eight elements of x in the order of eight weights of a chunk.

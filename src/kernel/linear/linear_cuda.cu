@@ -4,8 +4,6 @@
 #include "kernel/linear/linear_stream.cuh"
 #include "kernel/linear/linear_wide.cuh"
 
-enum { FEW_ROWS = 16, WIDE_ROWS = 128 }; // to how many rows weights stream; a tile of more
-
 static bool is_aligned(const void *p, size_t bytes) {
     return (uintptr_t)p % bytes == 0;
 }
@@ -23,69 +21,72 @@ static struct lf_linear_work work_of(const struct lf_linear_job *job) {
 // Jobs of one format, as many as a launch takes.
 struct listed {
     struct lf_linear_launch launch;
-    uint32_t rows_least, rows_most; // that a job may have
-    bool whole;
+    uint32_t rows_most; // that a job may have
+    bool has_groups;
 };
 
-// The launch of those of a range of rows; false: none can have so many.
-static bool take_rows(struct listed *jobs, uint32_t rows_low, uint32_t rows_high) {
-    jobs->launch.rows_low = rows_low;
-    jobs->launch.rows_high = rows_high;
-    return jobs->rows_most > rows_low && jobs->rows_least <= rows_high;
-}
-
-// A kernel and its tiles.
+// A kernel and its tiles; least: rows of the smallest job that they suit.
 struct form {
     void (*kernel)(struct lf_linear_launch);
-    uint32_t rows, outs, threads;
+    uint32_t rows, outs, threads, least;
     struct lf_launch_choice choice;
 };
 
-// Where the host knows all rows it counts the tiles of all jobs.
-static void count_tiles(struct lf_linear_launch *launch, const struct form *form) {
+// Where the host knows all rows it counts the tiles of all jobs. False: there are none.
+static bool count_tiles(struct listed *jobs, const struct form *form) {
+    struct lf_linear_launch *launch = &jobs->launch;
     uint32_t tiles = 0;
-    launch->is_counted = !launch->table && !launch->has_chosen_rows;
+    launch->tile_rows = form->rows;
+    launch->is_counted = !launch->table && !jobs->has_groups;
     for (uint32_t j = 0; launch->is_counted && j < launch->jobs; j++) {
-        tiles += lf_tiles_of(*launch, launch->own[j].rows, launch->own[j].out, form->rows,
-                             form->outs);
+        tiles += lf_tiles_of(*launch, launch->own[j].rows, launch->own[j].out, form->outs);
         launch->end[j] = tiles;
     }
+    return tiles || (!launch->is_counted && jobs->rows_most >= form->least);
 }
 
 // One block a multiprocessor: blocks share out the tiles.
 static void launch_form(struct lf_device *device, const struct form *form, struct listed *jobs) {
-    count_tiles(&jobs->launch, form);
-    lf_cuda_launch(device, "linear", form->kernel,
-                   dim3(lf_cuda_info(device->cuda)->processors), form->threads, jobs->launch,
-                   form->choice);
+    if (count_tiles(jobs, form))
+        lf_cuda_launch(device, "linear", form->kernel,
+                       dim3(lf_cuda_info(device->cuda)->processors), form->threads, jobs->launch,
+                       form->choice);
 }
 
 template <enum lf_weight_format format, int eights>
-static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_t rows_low,
-                          uint32_t rows_high) {
-    struct form form = {jobs->whole ? linear_stream<format, eights, true>
-                                    : linear_stream<format, eights, false>,
-                        8 * eights, STREAM_OUTS, STREAM_THREADS,
+static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_t least) {
+    struct form form = {jobs->launch.whole ? linear_stream<format, eights, true>
+                                           : linear_stream<format, eights, false>,
+                        8 * eights, STREAM_OUTS, STREAM_THREADS, least,
                         {sizeof(struct stream_block<format, eights>), true}};
-    if (take_rows(jobs, rows_low, rows_high))
-        launch_form(device, &form, jobs);
+    launch_form(device, &form, jobs);
 }
 
-template <enum lf_weight_format format, int rows>
-static void launch_wide(struct lf_device *device, struct listed *jobs, uint32_t rows_low) {
-    struct form form = {linear_wide<format, rows>, rows, WIDE_OUTS, WIDE_THREADS,
-                        {sizeof(struct wide_block<format, rows>), false}};
-    if (take_rows(jobs, rows_low, UINT32_MAX))
-        launch_form(device, &form, jobs);
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+static void launch_wide(struct lf_device *device, struct listed *jobs, uint32_t least) {
+    struct form form = {linear_wide<format, rows, groups, blocks>, rows,
+                        wide_shape<format, rows, groups, blocks>::outs,
+                        wide_shape<format, rows, groups, blocks>::threads, least,
+                        {sizeof(struct wide_block<format, rows, groups, blocks>), false}};
+    launch_form(device, &form, jobs);
 }
 
-// Tiles suit the rows of each job; no bit depends on them.
+// The sizes of tiles that lf_tile_rows names.
 template <enum lf_weight_format format>
 static void launch_sizes(struct lf_device *device, struct listed *jobs) {
-    launch_stream<format, 1>(device, jobs, 0, 8);
-    launch_stream<format, 2>(device, jobs, 8, jobs->whole ? FEW_ROWS : UINT32_MAX);
-    if (jobs->whole)
-        launch_wide<format, WIDE_ROWS>(device, jobs, FEW_ROWS);
+    launch_stream<format, 1>(device, jobs, 1);
+    launch_stream<format, 2>(device, jobs, 9);
+    if (!jobs->launch.whole)
+        return;
+    if constexpr (format == LF_WEIGHT_MXFP4) {
+        launch_wide<format, 32, 4, 1>(device, jobs, 17);
+        launch_wide<format, 48, 4, 1>(device, jobs, 33);
+        launch_wide<format, 64, 2, 2>(device, jobs, 49);
+        launch_wide<format, 128, 2, 1>(device, jobs, 97);
+    } else {
+        launch_wide<format, 64, 2, 1>(device, jobs, 17);
+        launch_wide<format, 128, 2, 1>(device, jobs, 65);
+    }
 }
 
 static void list_job(struct listed *jobs, const struct lf_linear_job *job,
@@ -95,10 +96,9 @@ static void list_job(struct listed *jobs, const struct lf_linear_job *job,
     jobs->launch.jobs++;
     jobs->launch.has_chosen_rows |= job->group || job->x_index;
     jobs->launch.parts = parts > jobs->launch.parts ? parts : jobs->launch.parts;
-    jobs->whole &= work->whole;
+    jobs->launch.whole &= work->whole;
+    jobs->has_groups |= job->group != NULL;
     jobs->rows_most = job->rows > jobs->rows_most ? job->rows : jobs->rows_most;
-    if (job->group || job->rows < jobs->rows_least)
-        jobs->rows_least = job->group ? 1 : job->rows;
 }
 
 // The next jobs of the format from *j on. More than a few go to the device as a table.
@@ -121,8 +121,8 @@ template <enum lf_weight_format format>
 static void launch_format(struct lf_device *device, const struct lf_linear_args *args) {
     for (uint32_t j = 0; j < args->n_jobs;) {
         struct listed jobs = {};
-        jobs.rows_least = UINT32_MAX;
-        jobs.whole = true;
+        jobs.launch.format = format;
+        jobs.launch.whole = true;
         list_jobs(device, args, format, &j, &jobs);
         if (!jobs.launch.jobs)
             return;

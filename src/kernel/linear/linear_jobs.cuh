@@ -15,11 +15,6 @@ struct lf_linear_work {
     bool y_f32, whole; // whole: x and bf16 weights can be read in vectors
 };
 
-// How many rows a job has, which the host does not know of a group.
-__device__ static inline uint32_t lf_work_rows(const struct lf_linear_work &w) {
-    return w.group ? w.group[1] - w.group[0] : w.rows;
-}
-
 // The job of a group's rows alone (linear_groups.h).
 __device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_linear_work &w) {
     struct lf_linear_work own = w;
@@ -37,12 +32,30 @@ __device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_
     return own;
 }
 
-// A launch takes the jobs of one format whose rows are its own: over rows_low, to rows_high.
+// Rows of the tiles that suit a job of n rows. whole: of all jobs of its launch.
+__host__ __device__ static inline uint32_t lf_tile_rows(enum lf_weight_format format, bool whole,
+                                                        uint32_t n) {
+    if (n <= 16 || !whole)
+        return n <= 8 ? 8 : 16;
+    if (format != LF_WEIGHT_MXFP4)
+        return n <= 64 ? 64 : 128;
+    if (n <= 32 || n > 256)
+        return n <= 32 ? 32 : 128;
+    // Where tiles of 48, 64 or 128 have the fewest rows in all, the largest such.
+    uint32_t of_48 = (n + 47) / 48 * 48, of_64 = (n + 63) / 64 * 64, of_128 = (n + 127) / 128 * 128;
+    if (of_48 < of_64)
+        return 48;
+    return of_64 < of_128 ? 64 : 128;
+}
+
+// A launch takes the jobs of one format that tiles of so many rows suit.
 enum { LF_LINEAR_JOBS = 1024, LF_LINEAR_OWN_JOBS = 32, LF_LINEAR_JOBS_A_THREAD = 4 };
 struct lf_linear_launch {
     const struct lf_linear_work *table; // NULL: own
-    uint32_t jobs, rows_low, rows_high;
+    uint32_t jobs, tile_rows;
+    enum lf_weight_format format;
     uint32_t parts;       // of the longest row
+    bool whole;           // all jobs are
     bool has_chosen_rows; // a kernel before this one wrote groups or indices
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
     uint32_t end[LF_LINEAR_OWN_JOBS];
@@ -65,37 +78,55 @@ struct lf_linear_place {
 
 // Tiles of a job that has n rows.
 __host__ __device__ static inline uint32_t lf_tiles_of(const struct lf_linear_launch &launch,
-                                                       uint32_t n, uint32_t out, uint32_t rows,
-                                                       uint32_t outs) {
-    if (n <= launch.rows_low || n > launch.rows_high)
+                                                       uint32_t n, uint32_t out, uint32_t outs) {
+    uint32_t rows = launch.tile_rows;
+    if (!n || lf_tile_rows(launch.format, launch.whole, n) != rows)
         return 0;
     return (n + rows - 1) / rows * ((out + outs - 1) / outs);
 }
 
-// end[j]: tiles of jobs 0 .. j. Returns all. A thread has up to four neighbours.
-__device__ static inline uint32_t lf_count_tiles(const struct lf_linear_launch &launch,
-                                                 uint32_t rows, uint32_t outs,
-                                                 uint32_t end[LF_LINEAR_JOBS]) {
-    uint32_t tiles[LF_LINEAR_JOBS_A_THREAD], sum = 0, all;
+// What a thread needs to know of its jobs, up to four neighbours, ahead of their rows.
+struct lf_linear_heads {
+    const uint32_t *group[LF_LINEAR_JOBS_A_THREAD];
+    uint32_t rows[LF_LINEAR_JOBS_A_THREAD], out[LF_LINEAR_JOBS_A_THREAD], first, jobs;
+};
+
+__device__ static inline struct lf_linear_heads
+lf_load_heads(const struct lf_linear_launch &launch) {
+    struct lf_linear_heads heads = {};
     uint32_t each = (launch.jobs + blockDim.x - 1) / blockDim.x, first = threadIdx.x * each;
+    heads.first = first;
+    heads.jobs = first + each < launch.jobs ? each : first < launch.jobs ? launch.jobs - first : 0;
+#pragma unroll
+    for (uint32_t i = 0; i < LF_LINEAR_JOBS_A_THREAD; i++)
+        if (i < heads.jobs && !launch.is_counted) {
+            const struct lf_linear_work &w = launch.table ? launch.table[first + i]
+                                                          : launch.own[first + i];
+            heads.group[i] = w.group, heads.rows[i] = w.rows, heads.out[i] = w.out;
+        }
+    return heads;
+}
+
+// end[j]: tiles of jobs 0 .. j. Returns all.
+__device__ static inline uint32_t lf_count_tiles(const struct lf_linear_launch &launch,
+                                                 const struct lf_linear_heads &heads,
+                                                 uint32_t outs, uint32_t end[LF_LINEAR_JOBS]) {
+    uint32_t tiles[LF_LINEAR_JOBS_A_THREAD], sum = 0, all;
     if (launch.is_counted)
         return launch.end[launch.jobs - 1];
 #pragma unroll
     for (uint32_t i = 0; i < LF_LINEAR_JOBS_A_THREAD; i++) {
-        tiles[i] = 0;
-        if (i < each && first + i < launch.jobs) {
-            const struct lf_linear_work &w = launch.table ? launch.table[first + i]
-                                                          : launch.own[first + i];
-            tiles[i] = lf_tiles_of(launch, lf_work_rows(w), w.out, rows, outs);
-        }
+        const uint32_t *group = heads.group[i];
+        uint32_t n = i >= heads.jobs ? 0 : group ? group[1] - group[0] : heads.rows[i];
+        tiles[i] = lf_tiles_of(launch, n, heads.out[i], outs);
         sum += tiles[i];
     }
     uint32_t before = lf_block_sum_before(sum, &all);
 #pragma unroll
     for (uint32_t i = 0; i < LF_LINEAR_JOBS_A_THREAD; i++) {
         before += tiles[i];
-        if (i < each && first + i < launch.jobs)
-            end[first + i] = before;
+        if (i < heads.jobs)
+            end[heads.first + i] = before;
     }
     __syncthreads();
     return all;

@@ -7,6 +7,7 @@
 // A warp takes 16 outputs by `eights` times 8 rows by a part of K: a unit.
 enum { STREAM_WARPS = 16, STREAM_THREADS = STREAM_WARPS * LF_WARP, STREAM_OUTS = 16 };
 enum { STREAM_ROW = STREAM_OUTS + 4 }; // floats from row to row of sums: over all banks
+enum { STREAM_PLACES = 4 }; // rounds whose tiles are known: two to be added, the present, the next
 
 template <enum lf_weight_format format, int eights>
 struct stream_shape {
@@ -46,7 +47,9 @@ struct stream_block {
     typedef stream_shape<format, eights> shape;
     uint8_t room[STREAM_WARPS][shape::warp_bytes]; // slabs on the way
     struct stream_sums<shape::numbers> sums;
-    uint32_t end[LF_LINEAR_JOBS]; // lf_count_tiles
+    struct lf_linear_place place[STREAM_PLACES][STREAM_WARPS]; // of a round's units
+    lf_barrier kept;                                           // warps have kept a round's sums
+    uint32_t end[LF_LINEAR_JOBS];                              // lf_count_tiles
 };
 
 // What a block does: all parts of its tiles, one after the other.
@@ -56,17 +59,10 @@ struct stream_share {
     uint32_t units;
 };
 
-template <enum lf_weight_format format, int eights>
-__device__ static struct lf_linear_place stream_place(const struct stream_share &share,
-                                                      uint32_t own_tile) {
-    typedef stream_shape<format, eights> shape;
-    return lf_find_tile(share.launch, share.end, blockIdx.x + own_tile * gridDim.x, shape::rows,
-                        STREAM_OUTS);
-}
-
-// Unit n of a block. Parts past a row's end and units past the last are none.
+// Unit n of a block and its tile. Parts past a row's end and units past the last are none.
 template <enum lf_weight_format format, int eights>
 __device__ static void seek_unit(const struct stream_share &share, uint32_t n,
+                                 struct lf_linear_place *tile,
                                  struct stream_unit<format, eights> *u) {
     typedef stream_shape<format, eights> shape;
     uint32_t parts = share.launch.parts, k0 = n % parts * LF_LINEAR_PART;
@@ -74,8 +70,11 @@ __device__ static void seek_unit(const struct stream_share &share, uint32_t n,
     *u = {};
     if (n >= share.units)
         return;
-    struct lf_linear_place place = stream_place<format, eights>(share, n / parts);
+    struct lf_linear_place place = lf_find_tile(
+        share.launch, share.end, blockIdx.x + n / parts * gridDim.x, shape::rows, STREAM_OUTS);
     const struct lf_linear_work &w = place.w;
+    if (lane == 0)
+        *tile = place;
     if (k0 >= w.in)
         return;
     u->left = (int32_t)(w.in - k0);
@@ -98,14 +97,7 @@ __device__ static void seek_unit(const struct stream_share &share, uint32_t n,
     }
 }
 
-// Where a lane's chunk of a slab waits: 16 bytes of codes a lane, then the word of its scale.
-template <enum lf_weight_format format, int eights>
-__device__ static uint8_t *slab_room(uint8_t *room, uint32_t slab, uint32_t side) {
-    typedef stream_shape<format, eights> shape;
-    return room + (slab % shape::depth * 2 + side) * shape::side_bytes;
-}
-
-// Slab `slab` of a unit is on its way to where a lane alone reads it.
+// Slab `slab` of a unit is on its way to where a lane alone reads it: codes, words of scales.
 template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void send_slab(const struct stream_unit<format, eights> &u, uint32_t slab,
                                  uint8_t *room) {
@@ -114,7 +106,7 @@ __device__ static void send_slab(const struct stream_unit<format, eights> &u, ui
     bool is_there = (int32_t)k < u.left_of_lane;
 #pragma unroll
     for (uint32_t side = 0; side < 2; side++) {
-        uint8_t *to = slab_room<format, eights>(room, slab, side);
+        uint8_t *to = room + side * shape::side_bytes;
         if (whole || format != LF_WEIGHT_BF16)
             lf_copy_16(to + 16 * lane, u.data[side] + lf_chunk_at<format>(k), is_there);
         if (has_own_scale<format>(side))
@@ -132,7 +124,7 @@ __device__ static void take_slab(const struct stream_unit<format, eights> &u, ui
     const uint32_t k = slab * shape::slab, lane = threadIdx.x % LF_WARP;
 #pragma unroll
     for (uint32_t side = 0; side < 2; side++) {
-        const uint8_t *from = slab_room<format, eights>(room, slab, side);
+        const uint8_t *from = room + side * shape::side_bytes;
         uint32_t *own = word + 4 * side;
         scale[side] = side ? scale[0] : 0;
         if (!whole && format == LF_WEIGHT_BF16) {
@@ -160,17 +152,16 @@ __device__ static void load_rows(const struct stream_unit<format, eights> &u, ui
                           x[e][i]);
 }
 
-// Eight elements of each lane's chunks: two k16 steps. pair: of both sides' weights.
+// Eight elements of each lane's chunks: two k16 steps. low, high: pairs of both outputs.
 template <enum lf_weight_format format, int eights>
-__device__ static void add_eight(uint32_t x[eights][4], const uint32_t *pair,
+__device__ static void add_eight(uint32_t x[eights][4], const uint32_t *low, const uint32_t *high,
                                  float sum[eights][4]) {
-    const uint32_t high = stream_shape<format, eights>::elements / 2;
 #pragma unroll
     for (int i = 0; i < eights; i++) {
         lf_order_x<format>(x[i]);
 #pragma unroll
         for (uint32_t step = 0; step < 4; step += 2) {
-            uint32_t a[4] = {pair[step], pair[high + step], pair[step + 1], pair[high + step + 1]};
+            uint32_t a[4] = {low[step], high[step], low[step + 1], high[step + 1]};
             lf_mma_bf16(sum[i], a, x[i] + step);
         }
     }
@@ -183,20 +174,27 @@ __device__ static void run_unit(const struct stream_unit<format, eights> &u,
                                 float sum[eights][4]) {
     typedef stream_shape<format, eights> shape;
     const uint32_t pairs = shape::elements / 2;
-#pragma unroll
+    uint32_t place = 0;
+#pragma unroll shape::depth
     for (uint32_t slab = 0; slab < shape::slabs; slab++) {
         uint32_t x[shape::elements / 8][eights][4], word[8], scale[2], pair[2 * pairs];
+        uint32_t ahead = slab + shape::depth;
+        uint8_t *own = room + place * 2 * shape::side_bytes;
+        place = place + 1 == shape::depth ? 0 : place + 1;
         load_rows<format, eights, whole>(u, slab, x);
         lf_copies_wait<shape::depth - 1>();
-        take_slab<format, eights, whole>(u, slab, room, word, scale);
-        send_slab<format, eights, whole>(slab + shape::depth < shape::slabs ? u : next,
-                                         (slab + shape::depth) % shape::slabs, room);
+        take_slab<format, eights, whole>(u, slab, own, word, scale);
+        if (ahead < shape::slabs)
+            send_slab<format, eights, whole>(u, ahead, own);
+        else
+            send_slab<format, eights, whole>(next, ahead - shape::slabs, own);
         if ((int32_t)(slab * shape::slab) >= u.left)
             continue;
-        lf_decode_words<format, 4, 2>(word, scale, pair);
+        bool is_odd = lf_are_odd<format, 4>(word, word + 4, scale);
+        lf_decode<format, 4>(word, word + 4, scale, is_odd, pair);
 #pragma unroll
         for (uint32_t i = 0; i < shape::elements / 8; i++)
-            add_eight<format, eights>(x[i], pair + 4 * i, sum);
+            add_eight<format, eights>(x[i], pair + 4 * i, pair + pairs + 4 * i, sum);
     }
 }
 
@@ -212,20 +210,20 @@ __device__ static void keep_sums(const float sum[eights][4], float *part) {
 
 // Adds the parts that a round brought, ascending; a tile whose parts go on is carried.
 template <enum lf_weight_format format, int eights>
-__device__ static void
-add_parts(const struct stream_share &share, uint32_t round,
-          struct stream_sums<stream_shape<format, eights>::numbers> *sums) {
+__device__ static void add_parts(const struct stream_share &share, uint32_t round,
+                                 struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
+    auto *sums = &block->sums;
     uint32_t first = round * STREAM_WARPS, parts = share.launch.parts;
     uint32_t past = first + STREAM_WARPS < share.units ? first + STREAM_WARPS : share.units;
     uint32_t tile = first / parts, tiles = (past - 1) / parts - tile + 1;
     for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += STREAM_THREADS) {
         uint32_t own = tile + at / shape::numbers, n = at % shape::numbers;
-        struct lf_linear_place place = stream_place<format, eights>(share, own);
+        uint32_t from = own * parts, to = from + parts, u = from > first ? from : first;
+        const struct lf_linear_place &place = block->place[round % STREAM_PLACES][u - first];
         uint32_t row = place.row + n / STREAM_ROW, out = n % STREAM_ROW;
         if (row >= place.w.rows || out >= STREAM_OUTS)
             continue;
-        uint32_t from = own * parts, to = from + parts, u = from > first ? from : first;
         float total = u > from ? sums->carried[round % 2][n] : 0;
         for (; u < to && u < past && (u - from) * LF_LINEAR_PART < place.w.in; u++) {
             float part = sums->part[round % 2][u - first][n];
@@ -238,35 +236,58 @@ add_parts(const struct stream_share &share, uint32_t round,
     }
 }
 
+// A round ends once all warps have kept its sums: they go on meanwhile, by one round at most.
+template <enum lf_weight_format format, int eights>
+__device__ static void end_round(const struct stream_share &share, uint32_t round,
+                                 struct stream_block<format, eights> *block) {
+    lf_barrier_wait(&block->kept, round % 2);
+    add_parts(share, round, block);
+}
+
+// A block's units, a warp's one a round.
+template <enum lf_weight_format format, int eights, bool whole>
+__device__ static void run_units(const struct stream_share &share,
+                                 struct stream_block<format, eights> *block) {
+    typedef stream_shape<format, eights> shape;
+    struct stream_unit<format, eights> u, next;
+    uint32_t warp = threadIdx.x / LF_WARP, rounds = lf_blocks(share.units, STREAM_WARPS);
+    uint8_t *room = block->room[warp];
+    seek_unit(share, warp, &block->place[0][warp], &next);
+#pragma unroll
+    for (uint32_t slab = 0; slab < shape::depth; slab++)
+        send_slab<format, eights, whole>(next, slab, room + slab * 2 * shape::side_bytes);
+    if (!share.launch.has_chosen_rows)
+        lf_wait_for_launches();
+    for (uint32_t round = 0; round < rounds; round++) {
+        float sum[eights][4] = {};
+        u = next;
+        seek_unit(share, (round + 1) * STREAM_WARPS + warp,
+                  &block->place[(round + 1) % STREAM_PLACES][warp], &next);
+        run_unit<format, eights, whole>(u, next, room, sum);
+        if (round)
+            end_round(share, round - 1, block);
+        keep_sums<eights>(sum, block->sums.part[round % 2][warp]);
+        lf_barrier_pass(&block->kept);
+    }
+    if (rounds)
+        end_round(share, rounds - 1, block);
+}
+
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
 template <enum lf_weight_format format, int eights, bool whole>
 __global__ static void __launch_bounds__(STREAM_THREADS, 1)
 linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
-    typedef stream_shape<format, eights> shape;
     LF_DYNAMIC_SHARED(shared);
     struct stream_block<format, eights> *block = (struct stream_block<format, eights> *)shared;
-    uint32_t warp = threadIdx.x / LF_WARP;
-    uint8_t *room = block->room[warp];
     lf_let_next_begin();
+    if (threadIdx.x == 0)
+        lf_barrier_open(&block->kept, STREAM_WARPS);
+    struct lf_linear_heads heads = lf_load_heads(launch);
     if (launch.has_chosen_rows)
         lf_wait_for_launches();
-    uint32_t tiles = lf_count_tiles(launch, shape::rows, STREAM_OUTS, block->end);
+    uint32_t tiles = lf_count_tiles(launch, heads, STREAM_OUTS, block->end);
+    __syncthreads();
     uint32_t own = (tiles + gridDim.x - 1 - blockIdx.x) / gridDim.x;
     struct stream_share share = {launch, block->end, own * launch.parts};
-    struct stream_unit<format, eights> u, next;
-    seek_unit<format, eights>(share, warp, &next);
-#pragma unroll
-    for (uint32_t slab = 0; slab < shape::depth; slab++)
-        send_slab<format, eights, whole>(next, slab, room);
-    if (!launch.has_chosen_rows)
-        lf_wait_for_launches();
-    for (uint32_t round = 0; round * STREAM_WARPS < share.units; round++) {
-        float sum[eights][4] = {};
-        u = next;
-        seek_unit<format, eights>(share, (round + 1) * STREAM_WARPS + warp, &next);
-        run_unit<format, eights, whole>(u, next, room, sum);
-        keep_sums<eights>(sum, block->sums.part[round % 2][warp]);
-        __syncthreads();
-        add_parts<format, eights>(share, round, &block->sums);
-    }
+    run_units<format, eights, whole>(share, block);
 }

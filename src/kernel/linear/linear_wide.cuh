@@ -1,299 +1,225 @@
-// Many rows: weights are decoded into registers, rows lie in shared memory, products on wgmma.
+// Many rows: warpgroups decode weights into registers and multiply on wgmma.
 #pragma once
-#include "kernel/linear/linear.h"
-#include "kernel/linear/linear_chunk.cuh"
-#include "kernel/linear/stream.cuh"
+#include "kernel/linear/linear_bring.cuh"
 #include "kernel/linear/wgmma.cuh"
 
-// A block takes 128 outputs by `rows` rows: four warps 64 outputs, and lane l what mma.cuh says.
-enum { WIDE_OUTS = 128, WIDE_THREADS = 256, WIDE_WARPS = WIDE_THREADS / LF_WARP };
-enum { WIDE_SLAB_BYTES = 64, WIDE_STAGES = 5 }; // of a weight row; of codes on the way
-enum { WIDE_TURN = 128, WIDE_PART_TURNS = LF_LINEAR_PART / WIDE_TURN }; // elements of eight steps
-
-// A stage of K: some slabs of codes, and the rows in the order of the steps.
-template <enum lf_weight_format format, int rows>
-struct wide_shape {
-    static const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
-    static const uint32_t slabs = format == LF_WEIGHT_BF16 ? 2 : 1, k = slabs * slab;
-    static const uint32_t quarters = k / 64; // four steps each
-    // Eight numbers of all rows make half a step; 16 bytes between halves spread them over banks.
-    static const uint32_t half_bytes = rows * 16 + 16, rows_bytes = k / 8 * half_bytes;
-    static const uint32_t codes_bytes = slabs * WIDE_OUTS * WIDE_SLAB_BYTES;
-    static const uint32_t eights = rows / 8 / WIDE_WARPS; // of rows that a warp brings
-    static const uint32_t vectors = k / 32; // of 16 bytes that a lane brings of a row
+// What a warpgroup needs to know of its tile: out is the lane's first output.
+struct wide_target {
+    struct lf_linear_work w;
+    uint32_t row, out;
 };
-
-// Shared memory of a block: codes of stages on the way, and rows of three stages.
-template <enum lf_weight_format format, int rows>
-struct wide_block {
-    typedef wide_shape<format, rows> shape;
-    uint8_t codes[WIDE_STAGES][shape::codes_bytes];
-    uint8_t rows_of[3][shape::rows_bytes];
-    uint32_t end[LF_LINEAR_JOBS]; // lf_count_tiles
-};
-
-// A tile, and what a lane brings of its rows: chunk l%4 of row l/4 of eight.
-template <enum lf_weight_format format, int rows>
-struct wide_tile {
-    typedef wide_shape<format, rows> shape;
-    struct lf_linear_place place;
-    uint32_t stages;
-    const uint16_t *x[shape::eights];
-    uint4 next[shape::eights][shape::vectors];
-};
-
-// Codes of a stage: 16 bytes a lane of each slab.
-template <enum lf_weight_format format, int rows>
-__device__ static void copy_codes(const struct lf_linear_place &place, uint32_t k0, uint8_t *to) {
-    typedef wide_shape<format, rows> shape;
-    const struct lf_linear_work &w = place.w;
-#pragma unroll
-    for (uint32_t i = threadIdx.x; i < shape::codes_bytes / 16; i += WIDE_THREADS) {
-        uint32_t slab = i / (4 * WIDE_OUTS), o = place.out + i % (4 * WIDE_OUTS) / 4;
-        uint32_t k = k0 + slab * shape::slab + i % 4 * shape::elements;
-        o = o < w.out ? o : w.out - 1;
-        bool is_there = k < w.in;
-        lf_copy_16(to + 16 * i,
-                   w.data + lf_chunk_at<format>((size_t)o * w.in + (is_there ? k : 0)), is_there);
-    }
-}
-
-// The half step (two a step) that word q of a chunk of x belongs to.
-template <enum lf_weight_format format>
-__device__ static uint32_t half_of_word(uint32_t q) {
-    return format == LF_WEIGHT_MXFP4 ? q / 4 * 4 + q % 2 * 2 + q % 4 / 2 : q;
-}
-
-// Where the lane's rows begin; those past the job's last are the last once more.
-template <enum lf_weight_format format, int rows>
-__device__ static void find_rows(struct wide_tile<format, rows> *tile) {
-    typedef wide_shape<format, rows> shape;
-    const struct lf_linear_work &w = tile->place.w;
-    uint32_t warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
-#pragma unroll
-    for (uint32_t e = 0; e < shape::eights; e++) {
-        uint32_t r = tile->place.row + (warp + e * WIDE_WARPS) * 8 + lane / 4;
-        r = r < w.rows ? r : w.rows - 1;
-        tile->x[e] = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride +
-                     lane % 4 * shape::elements;
-    }
-}
-
-// Rows of a stage are on their way to registers.
-template <enum lf_weight_format format, int rows>
-__device__ static void load_rows(struct wide_tile<format, rows> *tile, uint32_t s) {
-    typedef wide_shape<format, rows> shape;
-    uint32_t first = threadIdx.x % 4 * shape::elements;
-#pragma unroll
-    for (uint32_t v = 0; v < shape::vectors; v++) {
-        uint32_t k = s * shape::k + v * 8 / shape::elements * shape::slab + v * 8 % shape::elements;
-#pragma unroll
-        for (uint32_t e = 0; e < shape::eights; e++) {
-            tile->next[e][v] = {0, 0, 0, 0};
-            if (k + first < tile->place.w.in)
-                tile->next[e][v] = lf_load_16(tile->x[e] + k);
-        }
-    }
-}
-
-// And from there, word by word, to where the steps read them.
-template <enum lf_weight_format format, int rows>
-__device__ static void store_rows(const struct wide_tile<format, rows> &tile, uint8_t *to) {
-    typedef wide_shape<format, rows> shape;
-    const uint32_t words = shape::elements / 2; // of a chunk
-    uint32_t warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
-    to += (warp * 8 + lane / 4) * 16 + lane % 4 * 4;
-#pragma unroll
-    for (uint32_t v = 0; v < shape::vectors; v++)
-#pragma unroll
-        for (uint32_t e = 0; e < shape::eights; e++) {
-            uint4 all = tile.next[e][v];
-            uint32_t word[4] = {all.x, all.y, all.z, all.w};
-#pragma unroll
-            for (uint32_t i = 0; i < 4; i++) {
-                uint32_t q = 4 * v + i;
-                uint32_t half = q / words * words + half_of_word<format>(q % words);
-                *(uint32_t *)(to + half * shape::half_bytes + e * WIDE_WARPS * 128) = word[i];
-            }
-        }
-}
-
-// Scales of the lane's chunks of a stage: of its two outputs, 8 apart.
-template <enum lf_weight_format format, int rows>
-__device__ static void load_scales(const struct lf_linear_place &place, uint32_t s,
-                                   uint32_t scale[2]) {
-    typedef wide_shape<format, rows> shape;
-    const struct lf_linear_work &w = place.w;
-    uint32_t lane = threadIdx.x % LF_WARP, k = s * shape::k + lane % 4 * shape::elements;
-    uint32_t out = place.out + threadIdx.x / LF_WARP * 16 + lane / 4;
-#pragma unroll
-    for (uint32_t side = 0; side < 2; side++) {
-        uint32_t o = out + 8 * side < w.out ? out + 8 * side : w.out - 1;
-        scale[side] = 127;
-        if (format != LF_WEIGHT_BF16 && k < w.in)
-            scale[side] = w.scale[lf_scale_at<format>(w.in, o, k)];
-    }
-}
-
-// Four steps' words of a lane's output: 8 of BF16, 4 of FP8, 2 of MXFP4.
-template <enum lf_weight_format format>
-__device__ static void load_codes(const uint8_t *codes, uint32_t quarter, uint32_t *word) {
-    if (format == LF_WEIGHT_MXFP4) {
-        uint2 two = *(const uint2 *)(codes + 8 * quarter);
-        word[0] = two.x, word[1] = two.y;
-        return;
-    }
-    const uint32_t slabs = format == LF_WEIGHT_BF16 ? 2 : 1;
-#pragma unroll
-    for (uint32_t slab = 0; slab < slabs; slab++) {
-        uint4 four = *(const uint4 *)(codes + slab * WIDE_OUTS * WIDE_SLAB_BYTES);
-        word[4 * slab] = four.x, word[4 * slab + 1] = four.y;
-        word[4 * slab + 2] = four.z, word[4 * slab + 3] = four.w;
-    }
-}
-
-// Four steps' operands of both outputs. MXFP4's pairs are made neighbours, as the rows are.
-template <enum lf_weight_format format>
-__device__ static void decode_quarter(const uint8_t *codes, uint32_t quarter,
-                                      const uint32_t scale[2], uint32_t a[16]) {
-    const uint32_t words = format == LF_WEIGHT_BF16 ? 8 : format == LF_WEIGHT_FP8 ? 4 : 2;
-    uint32_t lane = threadIdx.x % LF_WARP, out = threadIdx.x / LF_WARP * 16 + lane / 4;
-    uint32_t word[2 * words], pair[16];
-#pragma unroll
-    for (uint32_t side = 0; side < 2; side++)
-        load_codes<format>(codes + (out + 8 * side) * WIDE_SLAB_BYTES + lane % 4 * 16, quarter,
-                           word + side * words);
-    lf_decode_words<format, words, 2>(word, scale, pair);
-#pragma unroll
-    for (uint32_t i = 0; i < 16; i++) {
-        uint32_t side = i / 8, p = i % 8, other = pair[i ^ 1];
-        if (format == LF_WEIGHT_MXFP4)
-            a[p / 2 * 4 + p % 2 * 2 + side] =
-                p % 2 ? __byte_perm(other, pair[i], 0x7632) : __byte_perm(pair[i], other, 0x5410);
-        else
-            a[p / 2 * 4 + p % 2 * 2 + side] = pair[i];
-    }
-}
 
 // What a lane holds of a tile: the present part's sums and those of the parts before.
-template <int rows>
+template <int rows, int blocks>
 struct wide_sums {
-    float part[rows / 2], total[rows / 2];
+    float part[blocks][rows / 2], total[blocks][rows / 2];
 };
 
-// The next part begins: until its first product is done its sums hold the one before.
-template <int rows>
-__device__ static void end_part(bool is_first, struct wide_sums<rows> *sums) {
-    lf_wgmma_wait<0>();
-    lf_wgmma_settle(sums->part);
+// The lane's first of 64 outputs a warpgroup; the other is 8 further.
+__device__ static inline uint32_t wide_out(void) {
+    return threadIdx.x / LF_WARP * 16 + threadIdx.x % LF_WARP / 4;
+}
+
+// 127 past the row's end, where codes are zeros.
+template <enum lf_weight_format format>
+__device__ static uint32_t load_scale(const struct wide_target &to, uint32_t out, uint32_t k) {
+    uint32_t o = out < to.w.out ? out : to.w.out - 1;
+    if (format == LF_WEIGHT_BF16 || k >= to.w.in)
+        return 127;
+    return to.w.scale[lf_scale_at<format>(to.w.in, o, k)];
+}
+
+// Scales of the lane's chunks of a stage: of each block and slab, of both outputs.
+template <uint32_t blocks, uint32_t slabs>
+struct wide_scales {
+    uint32_t of[blocks * slabs][2];
+};
+
+// Of the stage that begins at element k0. FP8's outputs of a warp have one scale together.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void
+load_scales(const struct wide_target &to, uint32_t k0,
+            struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> *scale) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
 #pragma unroll
-    for (int i = 0; i < rows / 2; i++)
-        sums->total[i] = is_first ? sums->part[i] : sums->total[i] + sums->part[i];
+    for (uint32_t i = 0; i < blocks * shape::slabs; i++) {
+        uint32_t out = to.out + i / shape::slabs * shape::of_groups;
+        uint32_t k = k0 + i % shape::slabs * shape::slab + threadIdx.x % 4 * shape::elements;
+        scale->of[i][0] = load_scale<format>(to, out, k);
+        scale->of[i][1] = format == LF_WEIGHT_FP8 ? scale->of[i][0]
+                                                  : load_scale<format>(to, out + 8, k);
+    }
 }
 
-template <enum lf_weight_format format, int rows>
-__device__ static void store_tile(const struct lf_linear_place &place,
-                                  const float total[rows / 2]) {
-    uint32_t lane = threadIdx.x % LF_WARP;
-    uint32_t out = place.out + threadIdx.x / LF_WARP * 16 + lane / 4;
+// A lane's codes of a slab.
+__device__ static inline void load_codes(const uint8_t *codes, uint32_t word[4]) {
+    uint4 four = *(const uint4 *)codes;
+    word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
+}
+
+// The operands of some eights of both outputs: two steps each.
+template <enum lf_weight_format format, uint32_t eights>
+__device__ static void decode_eights(const uint32_t *low, const uint32_t *high,
+                                     const uint32_t scale[2], bool is_odd, uint32_t *a) {
+    uint32_t pair[8 * eights];
+    lf_decode<format, 32 / lf_chunk_elements(format) * eights>(low, high, scale, is_odd, pair);
 #pragma unroll
-    for (uint32_t i = 0; i < rows / 2; i++)
-        lf_store_sum(place.w, place.row + i / 4 * 8 + lane % 4 * 2 + i % 2, out + i % 4 / 2 * 8,
-                     total[i]);
+    for (uint32_t i = 0; i < 4 * eights; i++) {
+        a[i / 2 * 4 + i % 2 * 2] = pair[i];
+        a[i / 2 * 4 + i % 2 * 2 + 1] = pair[4 * eights + i];
+    }
 }
 
-// What stages to come need: the rows of the next, those of the one after it, and a last's codes.
-template <enum lf_weight_format format, int rows>
-__device__ static void bring_stages(struct wide_block<format, rows> *block, uint32_t s,
-                                    struct wide_tile<format, rows> *tile) {
-    store_rows<format, rows>(*tile, block->rows_of[(s + 1) % 3]);
-    lf_show_tensor_cores();
-    if (s + 2 < tile->stages)
-        load_rows<format, rows>(tile, s + 2);
-    if (s + WIDE_STAGES - 1 < tile->stages)
-        copy_codes<format, rows>(tile->place, (s + WIDE_STAGES - 1) * wide_shape<format, rows>::k,
-                                 block->codes[(s + WIDE_STAGES - 1) % WIDE_STAGES]);
-    lf_copies_commit();
-}
-
-// Four steps of a stage begin. Others may still be under way.
-template <enum lf_weight_format format, int rows>
-__device__ static void add_quarter(const uint8_t *codes, const uint8_t *rows_of, uint32_t quarter,
-                                   const uint32_t scale[2], bool is_sum, float (&sum)[rows / 2]) {
-    typedef wide_shape<format, rows> shape;
-    uint32_t a[16];
-    const uint8_t *half = rows_of + quarter * 8 * shape::half_bytes;
-    decode_quarter<format>(codes, quarter, scale, a);
+// Steps begin. Where `turns` is 2 they may go on, but those ahead of them have ended.
+template <int rows, uint32_t steps, uint32_t turns>
+__device__ static void add_steps(const uint32_t *a, lf_shared_rows rows_of, uint32_t half_bytes,
+                                 bool is_sum, float (&sum)[rows / 2]) {
     lf_wgmma_begin();
 #pragma unroll
-    for (uint32_t step = 0; step < 4; step++)
-        lf_wgmma_bf16(sum, a + 4 * step,
-                      lf_shared_rows_at(half + 2 * step * shape::half_bytes, shape::half_bytes),
+    for (uint32_t step = 0; step < steps; step++)
+        lf_wgmma_bf16(sum, a + 4 * step, lf_shared_rows_from(rows_of, 2 * step * half_bytes),
                       step || is_sum);
     lf_wgmma_commit();
+    lf_wgmma_wait<turns - 1>();
 }
 
-// Before the first stage.
-template <enum lf_weight_format format, int rows>
-__device__ static void begin_tile(struct wide_block<format, rows> *block,
-                                  struct wide_tile<format, rows> *tile) {
-    typedef wide_shape<format, rows> shape;
-    tile->stages = (tile->place.w.in + WIDE_TURN - 1) / WIDE_TURN * WIDE_TURN / shape::k;
-    for (uint32_t s = 0; s < WIDE_STAGES - 1; s++) {
-        if (s < tile->stages)
-            copy_codes<format, rows>(tile->place, s * shape::k, block->codes[s]);
-        lf_copies_commit();
-    }
-    find_rows<format, rows>(tile);
-    load_rows<format, rows>(tile, 0);
-    store_rows<format, rows>(*tile, block->rows_of[0]);
-    lf_show_tensor_cores();
-    load_rows<format, rows>(tile, 1);
-}
+// Operands of the steps under way and of those that are decoded meanwhile.
+template <uint32_t turns>
+struct wide_operands {
+    uint32_t of[turns][16];
+};
 
-// All of K: two times four steps a turn, five turns a part.
-template <enum lf_weight_format format, int rows>
-__device__ static void run_tile(struct wide_block<format, rows> *block,
-                                struct wide_tile<format, rows> *tile) {
-    typedef wide_shape<format, rows> shape;
-    uint32_t turns = (lf_same(tile->place.w.in) + WIDE_TURN - 1) / WIDE_TURN, s = 0, scale[2];
-    struct wide_sums<rows> sums = {};
-    begin_tile<format, rows>(block, tile);
-    load_scales<format, rows>(tile->place, 0, scale);
-    for (uint32_t done = 0; done < turns; done += WIDE_PART_TURNS) {
-        uint32_t n = turns - done < WIDE_PART_TURNS ? turns - done : WIDE_PART_TURNS;
-        for (uint32_t turn = 0; turn < n; turn++) {
+// A stage's steps. emptied: of the stage before, once its steps have ended.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void multiply_stage(
+    const struct wide_slot<format, rows, groups, blocks> &slot,
+    const struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> &scale,
+    bool is_sum, lf_barrier *emptied,
+    struct wide_operands<wide_shape<format, rows, groups, blocks>::turns> *a,
+    struct wide_sums<rows, blocks> *sums) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    // Eights at once, their words; times in a slab.
+    const uint32_t eights = format == LF_WEIGHT_BF16 ? 1 : 2, words = 32 / shape::elements * eights;
+    const uint32_t times = 4 / words;
+    const lf_shared_rows rows_of = lf_shared_rows_at(slot.rows_of, shape::half_bytes);
+    uint32_t low[4], high[4];
+    bool is_odd = false;
 #pragma unroll
-            for (uint32_t q = 0; q < 2; q++) {
-                if (q % shape::quarters == 0) {
-                    lf_copies_wait<WIDE_STAGES - 2>();
-                    __syncthreads();
-                }
-                add_quarter<format, rows>(block->codes[s % WIDE_STAGES], block->rows_of[s % 3],
-                                          q % shape::quarters, scale, q || turn, sums.part);
-                if (q % shape::quarters == 0)
-                    bring_stages<format, rows>(block, s, tile);
-                if ((q + 1) % shape::quarters == 0)
-                    load_scales<format, rows>(tile->place, ++s, scale);
-                lf_wgmma_wait<1>();
-            }
+    for (uint32_t i = 0; i < blocks * shape::slabs * times; i++) {
+        const uint32_t b = i / (shape::slabs * times), slab = i / times % shape::slabs;
+        const uint32_t at = i % times, turn = i % shape::turns, *of = scale.of[i / times];
+        const uint8_t *codes =
+            slot.codes + threadIdx.x % 4 * 16 +
+            (slab * shape::outs + b * shape::of_groups + wide_out()) * WIDE_SLAB_BYTES;
+        if (at == 0) {
+            load_codes(codes, low);
+            load_codes(codes + 8 * WIDE_SLAB_BYTES, high);
+            is_odd = lf_are_odd<format, 4>(low, high, of);
         }
-        end_part<rows>(done == 0, &sums);
+        decode_eights<format, eights>(low + at * words, high + at * words, of, is_odd, a->of[turn]);
+        add_steps<rows, 2 * eights, shape::turns>(
+            a->of[turn],
+            lf_shared_rows_from(rows_of, (slab * times + at) * 4 * eights * shape::half_bytes),
+            shape::half_bytes, slab || at || is_sum, sums->part[b]);
+        lf_wgmma_read(a->of[(turn + 1) % shape::turns]);
+        if (!i && emptied)
+            lf_barrier_pass(emptied);
     }
-    store_tile<format, rows>(tile->place, sums.total);
+}
+
+// The next part begins: until its first product is done its sums hold the one before.
+template <int rows, int blocks>
+__device__ static void end_part(bool is_first, struct wide_sums<rows, blocks> *sums) {
+    lf_wgmma_wait<0>();
+#pragma unroll
+    for (int b = 0; b < blocks; b++) {
+        lf_wgmma_settle(sums->part[b]);
+#pragma unroll
+        for (int i = 0; i < rows / 2; i++)
+            sums->total[b][i] = is_first ? sums->part[b][i] : sums->total[b][i] + sums->part[b][i];
+    }
+}
+
+template <int rows, int blocks>
+__device__ static void store_tile(const struct wide_target &to, uint32_t of_groups,
+                                  const struct wide_sums<rows, blocks> &sums) {
+#pragma unroll
+    for (uint32_t b = 0; b < blocks; b++)
+#pragma unroll
+        for (uint32_t i = 0; i < rows / 2; i++)
+            lf_store_sum(to.w, to.row + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2,
+                         to.out + b * of_groups + i % 4 / 2 * 8, sums.total[b][i]);
+}
+
+// Which slot and place a warpgroup is at: turn changes with the first slot.
+struct wide_turn {
+    uint32_t slot, turn, place;
+    lf_barrier *emptied; // of the slot before
+};
+
+// All of K of a tile whose first stage is full.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void run_tile(struct wide_block<format, rows, groups, blocks> *block,
+                                struct wide_turn *at) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const uint32_t in_part = LF_LINEAR_PART / shape::k;
+    const struct lf_linear_place &place = block->place[at->place];
+    struct wide_target to = {place.w, place.row, place.out + wide_out()};
+    struct wide_sums<rows, blocks> sums = {};
+    struct wide_scales<blocks, shape::slabs> scale, next;
+    struct wide_operands<shape::turns> a = {};
+    uint32_t stages = lf_same((to.w.in + shape::k - 1) / shape::k);
+    load_scales<format, rows, groups, blocks>(to, 0, &next);
+    for (uint32_t first = 0; first < stages; first += in_part) {
+        uint32_t past = first + in_part < stages ? first + in_part : stages;
+        for (uint32_t s = first; s < past; s++) {
+            if (s)
+                lf_barrier_wait(&block->full[at->slot], at->turn);
+            scale = next;
+            load_scales<format, rows, groups, blocks>(to, (s + 1) * shape::k, &next);
+            multiply_stage<format, rows, groups, blocks>(block->slot[at->slot], scale, s > first,
+                                                         at->emptied, &a, &sums);
+            at->emptied = &block->empty[at->slot];
+            at->slot = wide_next(at->slot, shape::slots);
+            at->turn ^= !at->slot;
+        }
+        end_part<rows, blocks>(first == 0, &sums);
+        lf_wgmma_read(a.of[0]);
+        lf_wgmma_read(a.of[shape::turns - 1]);
+    }
+    store_tile<rows, blocks>(to, shape::of_groups, sums);
+}
+
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void multiply_tiles(const struct wide_share &work,
+                                      struct wide_block<format, rows, groups, blocks> *block) {
+    struct wide_turn at = {};
+    for (uint32_t t = blockIdx.x; t < work.tiles; t += gridDim.x) {
+        lf_barrier_wait(&block->full[at.slot], at.turn);
+        run_tile(block, &at);
+        at.place = wide_next(at.place, wide_shape<format, rows, groups, blocks>::places);
+    }
 }
 
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
-template <enum lf_weight_format format, int rows>
-__global__ static void __launch_bounds__(WIDE_THREADS, 1)
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__global__ static void __launch_bounds__(wide_shape<format, rows, groups, blocks>::threads, 1)
 linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
     LF_DYNAMIC_SHARED(shared);
-    struct wide_block<format, rows> *block = (struct wide_block<format, rows> *)shared;
-    struct wide_tile<format, rows> tile;
-    uint32_t tiles = lf_count_tiles(launch, rows, WIDE_OUTS, block->end);
-    for (uint32_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-        tile.place = lf_find_tile(launch, block->end, t, rows, WIDE_OUTS);
-        run_tile<format, rows>(block, &tile);
-        __syncthreads();
+    auto *block = (struct wide_block<format, rows, groups, blocks> *)shared;
+    if (threadIdx.x < shape::slots) {
+        lf_barrier_open(&block->full[threadIdx.x], WIDE_GROUP / LF_WARP);
+        lf_barrier_open(&block->empty[threadIdx.x], shape::multiply / LF_WARP);
+    }
+    uint32_t tiles = lf_count_tiles(launch, lf_load_heads(launch), shape::outs, block->end);
+    struct wide_share work = {launch, tiles};
+    __syncthreads();
+    if (threadIdx.x >= shape::multiply) {
+        lf_registers_fewer<shape::bring_registers>();
+        bring_tiles(work, block);
+    } else {
+        lf_registers_more<shape::multiply_registers>();
+        multiply_tiles(work, block);
     }
 }

@@ -63,3 +63,43 @@ __device__ static inline void lf_copies_wait(void) {
 __device__ static inline void lf_show_tensor_cores(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+
+// A warpgroup gives registers back, down to so many a thread, or takes what others gave.
+template <int registers>
+__device__ static inline void lf_registers_fewer(void) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+template <int registers>
+__device__ static inline void lf_registers_more(void) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+// In shared memory: warps pass it and may wait later, for all to have passed. turn: 0, 1, 0 ...
+typedef uint64_t lf_barrier;
+
+// One thread opens it, ahead of a meeting of the block.
+__device__ static inline void lf_barrier_open(lf_barrier *barrier, uint32_t warps) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(barrier)),
+                 "r"(warps)
+                 : "memory");
+}
+
+__device__ static inline void lf_barrier_pass(lf_barrier *barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
+                         (uint32_t)__cvta_generic_to_shared(barrier))
+                     : "memory");
+}
+
+__device__ static inline void lf_barrier_wait(lf_barrier *barrier, uint32_t turn) {
+    uint32_t is_past = 0;
+    while (!is_past)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(is_past)
+                     : "r"((uint32_t)__cvta_generic_to_shared(barrier)), "r"(turn)
+                     : "memory");
+}

@@ -12,6 +12,11 @@ __device__ static inline lf_shared_rows lf_shared_rows_at(const void *at, uint32
     return (uint64_t)(128 >> 4) << 32 | (uint64_t)(k_bytes >> 4) << 16 | (address >> 4 & 0x3FFF);
 }
 
+// The same so many bytes further.
+__device__ static inline lf_shared_rows lf_shared_rows_from(lf_shared_rows rows, uint32_t bytes) {
+    return rows + (bytes >> 4);
+}
+
 // Before the first product, and after registers of one were written.
 __device__ static inline void lf_wgmma_begin(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -35,11 +40,53 @@ __device__ static inline void lf_wgmma_settle(float (&d)[n]) {
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// Operands that products read until the wait before this: their registers were not to be reused.
+template <int n>
+__device__ static inline void lf_wgmma_read(const uint32_t (&a)[n]) {
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        asm volatile("" ::"r"(a[i]));
+}
+
 #define LF_EIGHT(d, i)                                                                             \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 
 // d = a . b, added to d where is_sum; a as mma.cuh has it. d[4i], d[4i+1]: rows 8i+2(l%4), +1.
+__device__ static inline void lf_wgmma_bf16(float (&d)[16], const uint32_t a[4], lf_shared_rows b,
+                                            bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %21, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+                 "%15}, "
+                 "{%16, %17, %18, %19}, %20, p, 1, 1, 0; }"
+                 : LF_EIGHT(d, 0), LF_EIGHT(d, 8)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
+}
+
+__device__ static inline void lf_wgmma_bf16(float (&d)[24], const uint32_t a[4], lf_shared_rows b,
+                                            bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %29, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+                 "%15, %16, %17, %18, %19, %20, %21, %22, %23}, "
+                 "{%24, %25, %26, %27}, %28, p, 1, 1, 0; }"
+                 : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_EIGHT(d, 16)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
+}
+
+__device__ static inline void lf_wgmma_bf16(float (&d)[32], const uint32_t a[4], lf_shared_rows b,
+                                            bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %37, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+                 "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, "
+                 "%29, %30, %31}, "
+                 "{%32, %33, %34, %35}, %36, p, 1, 1, 0; }"
+                 : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_EIGHT(d, 16), LF_EIGHT(d, 24)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
+}
+
 __device__ static inline void lf_wgmma_bf16(float (&d)[64], const uint32_t a[4], lf_shared_rows b,
                                             bool is_sum) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %69, 0; "

@@ -159,6 +159,8 @@ static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
 }
 
 void __syncthreads();
+// Others go on.
+void host_yield();
 int __syncthreads_or(int value);
 // What lane `from` of the warp brings; bytes at most 8.
 uint64_t host_exchange(uint64_t value, unsigned from);

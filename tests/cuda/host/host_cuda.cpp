@@ -201,6 +201,10 @@ void __syncthreads() {
     wait_at(&host.block, &host.alive);
 }
 
+void host_yield() {
+    yield_to_next();
+}
+
 int __syncthreads_or(int value) {
     __syncthreads();
     host.any = 0;

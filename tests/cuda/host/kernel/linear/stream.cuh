@@ -38,3 +38,30 @@ template <int groups>
 static inline void lf_copies_wait(void) {}
 
 static inline void lf_show_tensor_cores(void) {}
+
+template <int registers>
+static inline void lf_registers_fewer(void) {}
+
+template <int registers>
+static inline void lf_registers_more(void) {}
+
+struct lf_barrier {
+    uint32_t warps, passed, turn;
+};
+
+static inline void lf_barrier_open(lf_barrier *barrier, uint32_t warps) {
+    *barrier = {warps, 0, 0};
+}
+
+static inline void lf_barrier_pass(lf_barrier *barrier) {
+    __syncwarp();
+    if (host_lane() || ++barrier->passed < barrier->warps)
+        return;
+    barrier->passed = 0;
+    barrier->turn++;
+}
+
+static inline void lf_barrier_wait(lf_barrier *barrier, uint32_t turn) {
+    while (barrier->turn % 2 == turn)
+        host_yield();
+}

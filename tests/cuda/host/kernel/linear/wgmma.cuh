@@ -11,6 +11,10 @@ static inline lf_shared_rows lf_shared_rows_at(const void *at, uint32_t k_bytes)
     return {(const uint8_t *)at, k_bytes};
 }
 
+static inline lf_shared_rows lf_shared_rows_from(lf_shared_rows rows, uint32_t bytes) {
+    return {rows.at + bytes, rows.k_bytes};
+}
+
 static inline void lf_wgmma_begin(void) {}
 
 static inline void lf_wgmma_commit(void) {}
@@ -20,6 +24,9 @@ static inline void lf_wgmma_wait(void) {}
 
 template <int n>
 static inline void lf_wgmma_settle(float (&)[n]) {}
+
+template <int n>
+static inline void lf_wgmma_read(const uint32_t (&)[n]) {}
 
 template <int n>
 static inline void lf_wgmma_bf16(float (&d)[n], const uint32_t a[4], lf_shared_rows b,

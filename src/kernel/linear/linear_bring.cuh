@@ -1,0 +1,265 @@
+// Many rows: one warpgroup of a block brings codes and rows of its tiles to shared memory.
+#pragma once
+#include "kernel/linear/linear.h"
+#include "kernel/linear/linear_chunk.cuh"
+#include "kernel/linear/stream.cuh"
+
+enum { WIDE_GROUP = 4 * LF_WARP, WIDE_SLAB_BYTES = 64 }; // threads; of a weight row
+
+// A tile of 64 outputs for each block of each group by `rows` rows. Groups multiply, one brings.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+struct wide_shape {
+    static const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
+    // A stage of K.
+    static const uint32_t slabs = format == LF_WEIGHT_MXFP4 ? 1 : 2, k = slabs * slab;
+    static const uint32_t quarters = k / 64; // four steps each
+    static const uint32_t slots = format == LF_WEIGHT_BF16 ? 5 : 4; // stages in shared memory
+    static const uint32_t places = slots + 1;                       // tiles known there
+    static const uint32_t of_groups = 64 * groups, outs = of_groups * blocks;
+    static const uint32_t codes_bytes = slabs * outs * WIDE_SLAB_BYTES;
+    // Eight numbers of all rows make half a step; four halves further begin at other banks.
+    static const uint32_t half_bytes = rows * 16 + 16, rows_bytes = k / 8 * half_bytes;
+    static const uint32_t passes = rows / 16; // in which the rows are brought
+    static const uint32_t ahead = passes > 4 || groups > 2 ? 2 : 4; // quarters of rows on the way
+    static_assert(ahead % quarters == 0, "a quarter's place among those on the way is its own");
+    // Registers of a thread that brings and of one that multiplies: together what all begin with.
+    static const uint32_t multiply = groups * WIDE_GROUP, threads = multiply + WIDE_GROUP;
+    static const uint32_t turns = groups > 2 ? 1 : 2; // operands of a thread that are kept apart
+    static const uint32_t bring_registers = groups > 2 ? 64 : 120;
+    static const uint32_t multiply_registers = groups > 2 ? 104 : 192;
+};
+
+// What a stage needs.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+struct alignas(128) wide_slot {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    uint8_t codes[shape::codes_bytes], rows_of[shape::rows_bytes];
+};
+
+// Shared memory of a block. Before a tile's place is overwritten its first stage was emptied.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+struct wide_block {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    struct wide_slot<format, rows, groups, blocks> slot[shape::slots];
+    struct lf_linear_place place[shape::places];
+    lf_barrier full[shape::slots], empty[shape::slots]; // of slots: by warps that bring, multiply
+    uint32_t end[LF_LINEAR_JOBS]; // lf_count_tiles
+};
+
+// Where a thread's share of the next stage lies: 16 bytes at so many times 16 from the first.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+struct wide_source {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    uint32_t tile, place, k, in; // k: of the stage
+    const uint8_t *codes;
+    const uint16_t *x;
+    uint32_t code_at[shape::outs / 32], x_at[shape::passes]; // output t/4 of 32; row t/8 of 16
+};
+
+// What a thread brings of a quarter: eight numbers of a chunk of each of its rows.
+template <uint32_t passes>
+struct wide_quarter {
+    uint4 eight[passes];
+};
+
+// What a block does: its share of the launch's tiles, one after the other.
+struct wide_share {
+    const struct lf_linear_launch &launch;
+    uint32_t tiles;
+};
+
+// After place i of n.
+__device__ static inline uint32_t wide_next(uint32_t i, uint32_t n) {
+    return i + 1 == n ? 0 : i + 1;
+}
+
+// The place among the rows of a tile that a thread brings in a pass.
+__device__ static inline uint32_t wide_row(uint32_t pass) {
+    return pass * 16 + threadIdx.x % WIDE_GROUP / 8;
+}
+
+// Eight threads bring a row's quarter, from one line where it is in one: chunk, and which eight.
+template <enum lf_weight_format format>
+__device__ static uint32_t wide_chunk(void) {
+    return format == LF_WEIGHT_BF16 ? threadIdx.x % 4 : threadIdx.x % 8 / 2;
+}
+
+template <enum lf_weight_format format>
+__device__ static uint32_t wide_eight(void) {
+    return format == LF_WEIGHT_BF16 ? threadIdx.x % 8 / 4 : threadIdx.x % 2;
+}
+
+// A thread's numbers in a quarter, from the stage's first.
+template <enum lf_weight_format format>
+__device__ static uint32_t wide_first(uint32_t quarter) {
+    uint32_t elements = lf_chunk_elements(format);
+    return quarter * (format == LF_WEIGHT_MXFP4 ? 16 : 64) + wide_chunk<format>() * elements +
+           wide_eight<format>() * (format == LF_WEIGHT_BF16 ? 4 * elements : 8);
+}
+
+// The source of a tile's first stage. Rows and outputs past the last are the last once more.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void seek_source(const struct lf_linear_place &place,
+                                   struct wide_source<format, rows, groups, blocks> *from) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const struct lf_linear_work &w = place.w;
+    uint32_t t = threadIdx.x % WIDE_GROUP;
+    from->k = 0;
+    from->in = w.in;
+    from->codes = w.data;
+    from->x = w.x;
+#pragma unroll
+    for (uint32_t i = 0; i < shape::outs / 32; i++) {
+        uint32_t o = place.out + i * 32 + t / 4;
+        o = o < w.out ? o : w.out - 1;
+        from->code_at[i] =
+            (uint32_t)(lf_chunk_at<format>((size_t)o * w.in + t % 4 * shape::elements) / 16);
+    }
+#pragma unroll
+    for (uint32_t p = 0; p < shape::passes; p++) {
+        uint32_t r = place.row + wide_row(p);
+        r = r < w.rows ? r : w.rows - 1;
+        size_t row = (w.x_index ? w.x_index[r] : r) * w.x_stride;
+        from->x_at[p] = (uint32_t)((row + wide_first<format>(0)) / 8);
+    }
+}
+
+// Codes of the stage: 16 bytes of an output's chunk at a time.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void send_codes(const struct wide_source<format, rows, groups, blocks> &from,
+                                  uint8_t *to) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    uint32_t t = threadIdx.x % WIDE_GROUP;
+#pragma unroll
+    for (uint32_t slab = 0; slab < shape::slabs; slab++) {
+        bool is_there = from.k + slab * shape::slab + t % 4 * shape::elements < from.in;
+#pragma unroll
+        for (uint32_t i = 0; i < shape::outs / 32; i++)
+            lf_copy_16(to + (slab * shape::outs + i * 32) * WIDE_SLAB_BYTES + 16 * t,
+                       from.codes + (size_t)from.code_at[i] * 16 + slab * WIDE_SLAB_BYTES,
+                       is_there);
+    }
+}
+
+// A quarter's rows are on their way to registers; zeros past the end of K.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void
+load_quarter(const struct wide_source<format, rows, groups, blocks> &from, uint32_t quarter,
+             struct wide_quarter<wide_shape<format, rows, groups, blocks>::passes> *own) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const uint16_t *x = from.x + from.k + wide_first<format>(quarter) - wide_first<format>(0);
+    if (from.k + shape::k <= from.in) {
+#pragma unroll
+        for (uint32_t p = 0; p < shape::passes; p++)
+            own->eight[p] = lf_load_16(x + (size_t)from.x_at[p] * 8);
+        return;
+    }
+#pragma unroll
+    for (uint32_t p = 0; p < shape::passes; p++) {
+        own->eight[p] = {0, 0, 0, 0};
+        if (from.k + wide_first<format>(quarter) < from.in)
+            own->eight[p] = lf_load_16(x + (size_t)from.x_at[p] * 8);
+    }
+}
+
+// Word by word to where the steps of a quarter read them: those of a row's four chunks together.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void
+store_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>::passes> &own,
+              uint8_t *to) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    to += wide_eight<format>() * 4 * shape::half_bytes + wide_chunk<format>() * 4;
+#pragma unroll
+    for (uint32_t p = 0; p < shape::passes; p++) {
+        uint4 all = own.eight[p];
+        uint32_t word[4] = {all.x, all.y, all.z, all.w};
+        lf_order_x<format>(word);
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            *(uint32_t *)(to + i * shape::half_bytes + wide_row(p) * 16) = word[i];
+    }
+}
+
+// The source's tile: its place goes to those that multiply. False: there is none.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static bool begin_source(const struct wide_share &work,
+                                    struct wide_block<format, rows, groups, blocks> *block,
+                                    struct wide_source<format, rows, groups, blocks> *from) {
+    if (from->tile >= work.tiles)
+        return false;
+    struct lf_linear_place place = lf_find_tile(work.launch, block->end, from->tile, rows,
+                                                wide_shape<format, rows, groups, blocks>::outs);
+    seek_source(place, from);
+    if (threadIdx.x % WIDE_GROUP == 0)
+        block->place[from->place] = place;
+    from->place = wide_next(from->place, wide_shape<format, rows, groups, blocks>::places);
+    return true;
+}
+
+// A stage further, at a tile's end to the next. False: there is none.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static bool next_stage(const struct wide_share &work,
+                                  struct wide_block<format, rows, groups, blocks> *block,
+                                  struct wide_source<format, rows, groups, blocks> *from) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    from->k += shape::k;
+    if (from->k >= from->in) {
+        from->tile += gridDim.x;
+        return begin_source(work, block, from);
+    }
+    from->codes += shape::slabs * WIDE_SLAB_BYTES;
+    return true;
+}
+
+// A quarter that has come goes to its slot; with its last one a stage is full.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void
+show_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>::passes> &own,
+             uint32_t quarter, uint32_t slot,
+             struct wide_block<format, rows, groups, blocks> *block) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    uint8_t *rows_of = block->slot[slot].rows_of;
+    store_quarter<format, rows, groups, blocks>(own, rows_of + quarter * 8 * shape::half_bytes);
+    if (quarter + 1 < shape::quarters)
+        return;
+    lf_copies_wait<shape::ahead + shape::quarters - 2>();
+    lf_show_tensor_cores();
+    lf_barrier_pass(&block->full[slot]);
+}
+
+// All stages of all tiles of the block. Some quarters are on their way to registers.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void bring_tiles(const struct wide_share &work,
+                                   struct wide_block<format, rows, groups, blocks> *block) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    struct wide_quarter<shape::passes> own[shape::ahead];
+    struct wide_source<format, rows, groups, blocks> from = {};
+    uint32_t sent = 0, shown = 0, to = 0, full = 0, turn = 1; // quarters; their slots; of to
+    from.tile = blockIdx.x;
+    bool is_left = begin_source(work, block, &from), are_sent = false;
+    while (is_left || shown < sent) {
+#pragma unroll
+        for (uint32_t i = 0; i < shape::ahead; i++) {
+            const uint32_t quarter = i % shape::quarters;
+            const bool is_last = quarter + 1 == shape::quarters;
+            if (are_sent && shown < sent) {
+                show_quarter(own[i], quarter, full, block);
+                full = is_last ? wide_next(full, shape::slots) : full;
+                shown++;
+            }
+            if (is_left) {
+                if (!quarter && sent >= shape::slots * shape::quarters)
+                    lf_barrier_wait(&block->empty[to], turn);
+                if (!quarter)
+                    send_codes(from, block->slot[to].codes);
+                load_quarter(from, quarter, &own[i]);
+                to = is_last ? wide_next(to, shape::slots) : to;
+                turn ^= is_last && !to;
+                is_left = !is_last || next_stage(work, block, &from);
+                sent++;
+            }
+            lf_copies_commit();
+        }
+        are_sent = true;
+    }
+}
