@@ -2,6 +2,7 @@
 #include "device/cuda_dummy.h"
 
 #include "device/cuda_stream.cuh"
+#include "device/cuda_turn.cuh"
 
 enum { THREADS = 256, WORDS_A_THREAD = 32 };
 
@@ -12,6 +13,7 @@ struct made_up {
 };
 
 __global__ static void make_up(const struct made_up m) {
+    lf_take_turn();
     uint64_t threads = (uint64_t)gridDim.x * blockDim.x, end = m.offset + m.bytes;
     uint64_t first = m.offset / 8 + (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
     for (uint64_t word = first; word * 8 < end; word += threads) {

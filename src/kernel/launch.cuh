@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "device/cuda_stream.cuh"
+#include "device/cuda_turn.cuh"
 #include "device/device.h"
 #include "kernel/fault.cuh"
 
@@ -13,17 +14,11 @@ enum { LF_WARP = 32 };
 
 enum { LF_PARAMETER_BYTES = 4096 }; // of a launch, on every toolkit
 
-// How a launch differs from most.
-struct lf_launch_choice {
-    uint32_t shared_bytes; // dynamic shared memory, also more than a kernel may have unasked
-    bool early;            // may begin before those ahead end: lf_wait_for_launches waits for them
-};
-
-// A launch without blocks is none. name: of the kernel, for the sentence of a failure.
+// Launches overlap (cuda_turn.cuh); one without blocks is none. name: for the sentence of a failure.
 template <typename Args>
 static void lf_cuda_launch(struct lf_device *device, const char *name, void (*kernel)(Args),
                            dim3 grid, uint32_t threads, const Args &args,
-                           struct lf_launch_choice choice = {0, false}) {
+                           uint32_t shared_bytes = 0) {
     static_assert(sizeof(Args) <= LF_PARAMETER_BYTES, "a launch's parameter is too large");
     if (!lf_cuda_begin(device->cuda) || !grid.x || !grid.y || !grid.z)
         return;
@@ -33,16 +28,16 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
     early.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = grid;
     config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = choice.shared_bytes;
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = lf_cuda_stream(device->cuda);
     config.attrs = &early;
-    config.numAttrs = choice.early;
+    config.numAttrs = 1;
     if (lf_cuda_is_watched(device->cuda, name, (const void *)kernel, &config))
         return;
-    if (choice.shared_bytes)
+    if (shared_bytes)
         lf_cuda_note(device->cuda,
                      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          (int)choice.shared_bytes), name);
+                                          (int)shared_bytes), name);
 #ifdef LF_FAULTS
     lf_cuda_note(device->cuda, cudaMemcpyToSymbolAsync(lf_fault_number, &lf_cuda_fault,
                                                        sizeof lf_cuda_fault, 0,

@@ -21,6 +21,7 @@ struct reading {
 };
 
 __global__ static void limit_read(struct reading r) {
+    lf_take_turn();
     size_t threads = (size_t)gridDim.x * blockDim.x;
     uint32_t mixed = 0;
     for (size_t at = lf_thread(); at < r.n; at += LOADS * threads) {
@@ -49,6 +50,7 @@ struct products {
 };
 
 __global__ static void __launch_bounds__(THREADS, 1) limit_products(struct products p) {
+    lf_take_turn();
     __shared__ uint32_t rows[2 * HALF_BYTES / 4];
     float sum[ROWS / 2] = {};
     uint32_t a[4], steps = lf_same(p.steps);
@@ -90,6 +92,7 @@ struct hold {
 };
 
 __global__ static void limit_hold(struct hold h) {
+    lf_take_turn();
     long long began = clock64();
     while (clock64() - began < h.cycles)
         ;

@@ -28,7 +28,7 @@ static int close_all(void **state) {
     return 0;
 }
 
-// A launch's host code runs before enter: it faults where it reads what is the device's.
+// What a launch does before it waits for those ahead faults where it reads what they may write.
 static void does_the_column_tell_what_the_cpu_tells_where_its_own_sums_are_the_cpus(void **state) {
     static struct lf_told here, there;
     struct lf_model_options options = {.slots = 2, .context = LF_TOLD_CONTEXT, .chunk_rows = 128,
@@ -46,11 +46,11 @@ static void does_the_column_tell_what_the_cpu_tells_where_its_own_sums_are_the_c
     m->k = lf_cuda_kernels;
     m->k.linear = wrapped.linear;
     m->k.attention = wrapped.attention;
-    host_cuda.enter = lf_apart_enter, host_cuda.leave = lf_apart_leave;
+    host_cuda.wait = lf_apart_enter, host_cuda.leave = lf_apart_leave;
     lf_tell(cpu, PROMPT, &here);
     lf_tell(column, PROMPT, &there);
     lf_told_same(&here, &there);
-    host_cuda.enter = host_cuda.leave = NULL;
+    host_cuda.wait = host_cuda.leave = NULL;
     lf_cuda_close(m->device.cuda);
     column->ops->close(column);
     cpu->ops->close(cpu);
@@ -62,7 +62,7 @@ static void must(enum lf_status status, const struct lf_error *err) {
         fail_msg("%s", err->text);
 }
 
-// Its own linear maps too, whose weights lie there: a prompt, and rounds as they are and as graphs.
+// Its own linear maps too, whose weights lie there and are read before the wait: a prompt, and rounds as they are and as graphs.
 static void does_the_column_leave_weights_to_its_launches(void **state) {
     static const struct lf_sampling rule = {0};
     static const uint32_t ids[3] = {5, 6, 7};

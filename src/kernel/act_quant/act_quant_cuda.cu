@@ -7,6 +7,7 @@ enum { THREADS = 256, GROUP = 32 };
 
 // A warp a group, a lane an element.
 __global__ static void act_quant_groups(struct lf_act_quant_args a) {
+    lf_take_turn();
     uint64_t row_groups = a.dim / GROUP, group = lf_thread() / GROUP;
     if (group >= row_groups * a.rows)
         return;

@@ -179,6 +179,7 @@ __device__ static void add_up(const struct softmax &s, uint32_t head) {
 
 // A block: a tile of a row's heads, whose blocks of keys its warps share out.
 __global__ static void __launch_bounds__(WEIGHT_WARPS * LF_WARP) attention_weights(struct work w) {
+    lf_take_turn();
     const struct softmax s = {w, blockIdx.y, blockIdx.x, list_keys(w.a, w.first + blockIdx.y).n};
     uint32_t warp = threadIdx.x / LF_WARP, blocks = (s.n + BLOCK - 1) / BLOCK;
     for (uint32_t block = warp; block < blocks; block += WEIGHT_WARPS)
@@ -228,10 +229,10 @@ static void launch_scores(struct lf_device *device, const struct work &w, uint32
     // Elements past head_dim are zeros, which leave a chain as it is.
     if (w.a.head_dim <= NARROW_DIM)
         lf_cuda_launch(device, "attention", attention_scores<NARROW_DIM>, grid, THREADS, w,
-                       {score_bytes<NARROW_DIM>, false});
+                       score_bytes<NARROW_DIM>);
     else
         lf_cuda_launch(device, "attention", attention_scores<LF_CUDA_HEAD_DIM_MAX>, grid, THREADS,
-                       w, {score_bytes<LF_CUDA_HEAD_DIM_MAX>, false});
+                       w, score_bytes<LF_CUDA_HEAD_DIM_MAX>);
 }
 
 static void launch_values(struct lf_device *device, const struct work &w, uint32_t groups,
@@ -239,10 +240,10 @@ static void launch_values(struct lf_device *device, const struct work &w, uint32
     dim3 narrow(lf_blocks(w.a.head_dim, value_form<false>::dims), groups, rows);
     if (rows < MANY_ROWS)
         lf_cuda_launch(device, "attention", attention_values<false>, narrow, THREADS, w,
-                       {value_form<false>::bytes, false});
+                       value_form<false>::bytes);
     else
         lf_cuda_launch(device, "attention", attention_values<true>, dim3(1, groups, rows), THREADS,
-                       w, {value_form<true>::bytes, false});
+                       w, value_form<true>::bytes);
 }
 
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {

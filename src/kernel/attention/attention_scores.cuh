@@ -102,6 +102,7 @@ __device__ static void find_keys(const struct lf_attention_args &a, uint32_t r,
 // A block: a row and GROUP_HEADS heads, every gridDim.x-th block of keys.
 template <uint32_t DIMS>
 __global__ static void __launch_bounds__(THREADS, 1) attention_scores(struct work w) {
+    lf_take_turn();
     LF_DYNAMIC_SHARED(shared);
     constexpr uint32_t bytes = score_bytes<DIMS> / 2, dim_steps = DIMS / STEP;
     uint32_t r = w.first + blockIdx.z, warp = threadIdx.x / LF_WARP, half = warp / 4;

@@ -221,6 +221,7 @@ __device__ static void store_values(const struct work &w, const struct value_pla
 // A block: GROUP_HEADS heads of a row.
 template <bool WIDE>
 __global__ static void __launch_bounds__(THREADS, 1) attention_values(struct work w) {
+    lf_take_turn();
     LF_DYNAMIC_SHARED(shared);
     typedef value_form<WIDE> form;
     constexpr uint32_t stage_keys = form::blocks * BLOCK;

@@ -52,6 +52,7 @@ __device__ static uint32_t code_small(uint16_t x, uint32_t most, uint32_t *scale
 
 // A warp 32 elements, a lane an element.
 __global__ static void cache_pack_groups(struct lf_cache_pack_args a) {
+    lf_take_turn();
     uint64_t row_groups = a.dim / LANES, group = lf_thread() / LANES;
     if (group >= row_groups * a.rows)
         return;

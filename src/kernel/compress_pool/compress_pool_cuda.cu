@@ -7,6 +7,7 @@
 enum { THREADS = 128 };
 
 __global__ static void compress_pool_columns(struct lf_compress_pool_args a) {
+    lf_take_turn();
     uint32_t i = blockIdx.y * THREADS + threadIdx.x;
     if (i >= a.dim)
         return;

@@ -6,6 +6,7 @@
 enum { THREADS = 256 };
 
 __global__ static void draft_join_ids(struct lf_draft_join_args a) {
+    lf_take_turn();
     uint32_t id = blockIdx.y * THREADS + threadIdx.x;
     if (id >= a.vocab)
         return;

@@ -12,6 +12,7 @@ struct copies {
 };
 
 __global__ static void embed_rows(struct copies c) {
+    lf_take_turn();
     uint32_t column = blockIdx.y * THREADS + threadIdx.x, r = blockIdx.x;
     float mix = column ? 0.0f : 1.0f;
     LF_CONTROL(7, mix = 1.0f;) // 7: every stream mixed alike

@@ -46,6 +46,7 @@ __device__ static float gate_of(const float sum[SUMS], const struct lf_engram_ga
 }
 
 __global__ static void engram_gate_streams(struct lf_engram_gate_args a) {
+    lf_take_turn();
     __shared__ struct stage stage;
     __shared__ float sum[SUMS + 1];
     size_t row = blockIdx.x, stream = blockIdx.y;

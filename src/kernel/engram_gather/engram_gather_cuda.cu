@@ -19,6 +19,7 @@ __device__ static uint16_t widen(uint32_t code, float scale) {
 }
 
 __global__ static void engram_gather_elements(struct lf_engram_gather_args a) {
+    lf_take_turn();
     uint64_t at = lf_thread(), pair = at / a.dim;
     if (pair >= (uint64_t)a.rows * a.columns)
         return;

@@ -27,6 +27,7 @@ __device__ static uint32_t take_stage(const struct lf_expert_group_args &a, cons
 
 // A thread an expert: it sees all choices in order, so its pairs stand in the order of rows.
 __global__ static void __launch_bounds__(THREADS) expert_groups(struct lf_expert_group_args a) {
+    lf_take_turn();
     __shared__ uint32_t stage[STAGE];
     uint32_t choices = a.rows * a.top, pair = 0;
     for (int turn = 0; turn < 2; turn++) {

@@ -6,6 +6,7 @@
 enum { THREADS = 256 };
 
 __global__ static void expert_join_columns(struct lf_expert_join_args a) {
+    lf_take_turn();
     uint32_t d = blockIdx.y * THREADS + threadIdx.x;
     if (d >= a.dim)
         return;

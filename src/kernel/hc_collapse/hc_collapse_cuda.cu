@@ -7,6 +7,7 @@ enum { THREADS = 128 };
 // A thread N neighbouring columns.
 template <uint32_t N>
 __global__ static void hc_collapse_columns(struct lf_hc_collapse_args a) {
+    lf_take_turn();
     uint32_t d = (blockIdx.y * THREADS + threadIdx.x) * N;
     if (d >= a.dim)
         return;

@@ -8,6 +8,7 @@ enum { THREADS = 128 };
 // A thread N columns of all streams: the old ones are read before the first new one is written.
 template <uint32_t N>
 __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
+    lf_take_turn();
     uint32_t d = (blockIdx.y * THREADS + threadIdx.x) * N;
     if (d >= a.dim)
         return;

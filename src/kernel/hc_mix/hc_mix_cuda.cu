@@ -61,6 +61,7 @@ __device__ static void place(const struct share &share, struct stretch *s) {
 }
 
 __global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mix_args a) {
+    lf_take_turn();
     __shared__ struct stretch stretch[2];
     uint32_t row = blockIdx.y, out = blockIdx.x, n = a.streams * a.dim;
     const uint16_t *x = a.x + (size_t)row * n;
@@ -153,6 +154,7 @@ __device__ static void add_part(const struct part *p, uint32_t row, uint32_t out
 }
 
 __global__ static void __launch_bounds__(MANY_THREADS) hc_mix_many(struct lf_hc_mix_args a) {
+    lf_take_turn();
     __shared__ struct part part;
     __shared__ float dot[ROWS][OUTS], square[ROWS];
     static_assert(OUT_TILES >= TILE_ROWS, "out tiles add the squares of a row each");
@@ -247,6 +249,7 @@ __device__ static void softmax_rows(float c[matrix<S>::own], float eps) {
 // A warp as many matrices as fit. The softmax is the first pass by rows.
 template <uint32_t S>
 __global__ static void hc_mix_comb(struct lf_hc_mix_args a) {
+    lf_take_turn();
     const uint32_t own = matrix<S>::own, lanes = matrix<S>::lanes, slot = threadIdx.x / lanes;
     uint32_t row = blockIdx.x * matrix<S>::fit + slot;
     bool is_there = slot < matrix<S>::fit && row < a.rows;

@@ -227,6 +227,7 @@ __device__ static float add_heads(const struct stage *stage, uint32_t heads, flo
 }
 
 __global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_index_score_args a) {
+    lf_take_turn();
     __shared__ struct stage stages[WARPS];
     uint32_t row = blockIdx.x, warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
     uint32_t first = (blockIdx.y * WARPS + warp) * PASS, step = gridDim.y * WARPS * PASS;

@@ -187,6 +187,7 @@ __device__ static void list_all(const struct choice &c) {
 // A block a row and choice.
 __global__ static void __launch_bounds__(THREADS)
 index_select_rows(struct lf_index_select_args a) {
+    lf_take_turn();
     __shared__ histogram h;
     uint32_t row = blockIdx.x, choice = blockIdx.y;
     struct choice c = choice_of(a, row, choice);
@@ -249,12 +250,14 @@ __device__ static struct found resume(struct progress *p, int digit, uint32_t k,
 }
 
 __global__ static void __launch_bounds__(THREADS) index_select_clear(struct work w) {
+    lf_take_turn();
     uint32_t *bin = w.progress[blockIdx.x].bin[0];
     for (uint32_t i = threadIdx.x; i < LF_DIGITS * LF_BINS; i += THREADS)
         bin[i] = 0;
 }
 
 __global__ static void __launch_bounds__(THREADS) index_select_count(struct work w) {
+    lf_take_turn();
     __shared__ histogram h;
     struct share s = share_of(w);
     if (s.from >= s.to)
@@ -270,6 +273,7 @@ __global__ static void __launch_bounds__(THREADS) index_select_count(struct work
 }
 
 __global__ static void __launch_bounds__(THREADS) index_select_rank(struct work w) {
+    lf_take_turn();
     __shared__ histogram h;
     struct share s = share_of(w);
     if (s.from >= s.to)
@@ -281,6 +285,7 @@ __global__ static void __launch_bounds__(THREADS) index_select_rank(struct work 
 }
 
 __global__ static void __launch_bounds__(THREADS) index_select_list(struct work w) {
+    lf_take_turn();
     struct share s = share_of(w);
     if (blockIdx.x == 0) {
         store_count(w.a, blockIdx.y, blockIdx.z, s.choice.k);

@@ -29,7 +29,7 @@ struct listed {
 struct form {
     void (*kernel)(struct lf_linear_launch);
     uint32_t rows, outs, threads, least;
-    struct lf_launch_choice choice;
+    uint32_t shared_bytes;
 };
 
 // Where the host knows all rows it counts the tiles of all jobs. False: there are none.
@@ -50,7 +50,7 @@ static void launch_form(struct lf_device *device, const struct form *form, struc
     if (count_tiles(jobs, form))
         lf_cuda_launch(device, "linear", form->kernel,
                        dim3(lf_cuda_info(device->cuda)->processors), form->threads, jobs->launch,
-                       form->choice);
+                       form->shared_bytes);
 }
 
 template <enum lf_weight_format format, int eights>
@@ -58,7 +58,7 @@ static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_
     struct form form = {jobs->launch.whole ? linear_stream<format, eights, true>
                                            : linear_stream<format, eights, false>,
                         8 * eights, STREAM_OUTS, STREAM_THREADS, least,
-                        {sizeof(struct stream_block<format, eights>), true}};
+                        sizeof(struct stream_block<format, eights>)};
     launch_form(device, &form, jobs);
 }
 
@@ -67,7 +67,7 @@ static void launch_wide(struct lf_device *device, struct listed *jobs, uint32_t 
     struct form form = {linear_wide<format, rows, groups, blocks>, rows,
                         wide_shape<format, rows, groups, blocks>::outs,
                         wide_shape<format, rows, groups, blocks>::threads, least,
-                        {sizeof(struct wide_block<format, rows, groups, blocks>), false}};
+                        sizeof(struct wide_block<format, rows, groups, blocks>)};
     launch_form(device, &form, jobs);
 }
 

@@ -205,6 +205,7 @@ __device__ static void multiply_tiles(const struct wide_share &work,
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 __global__ static void __launch_bounds__(wide_shape<format, rows, groups, blocks>::threads, 1)
 linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
+    lf_take_turn();
     typedef wide_shape<format, rows, groups, blocks> shape;
     LF_DYNAMIC_SHARED(shared);
     auto *block = (struct wide_block<format, rows, groups, blocks> *)shared;

@@ -1,4 +1,4 @@
-// Copies beside other work, and launches that begin before the one ahead has ended.
+// Copies beside other work.
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>
@@ -13,16 +13,6 @@ __device__ static inline uint4 lf_load_16(const void *at) {
                  : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w)
                  : "l"(at));
     return all;
-}
-
-// The launch after this one may begin: its blocks take the places that ours leave.
-__device__ static inline void lf_let_next_begin(void) {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Until all launches before this one have ended and what they wrote can be read.
-__device__ static inline void lf_wait_for_launches(void) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 // The word of a byte in memory, which is there where the byte is; and the byte of such a word.

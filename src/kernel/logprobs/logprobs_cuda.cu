@@ -29,6 +29,7 @@ __device__ static u64 own_candidate(const struct lf_logprobs_args &a, const floa
 }
 
 __global__ static void __launch_bounds__(THREADS) logprobs_first(struct work w) {
+    lf_take_turn();
     const float *logits = w.a.logits + blockIdx.y * w.a.logits_stride;
     u64 best = 0;
     int bad = 0;
@@ -71,6 +72,7 @@ __device__ static void list_best(u64 own[OWN], uint32_t top, u64 *out) {
 
 // A part's terms of the sum and its best candidates.
 __global__ static void __launch_bounds__(THREADS) logprobs_terms(struct work w) {
+    lf_take_turn();
     const float *logits = w.a.logits + blockIdx.y * w.a.logits_stride;
     struct progress *p = &w.progress[blockIdx.y];
     if (p->bad || !p->first)
@@ -167,6 +169,7 @@ __device__ static void join_best(const struct work &w, const struct progress *p,
 }
 
 __global__ static void __launch_bounds__(THREADS) logprobs_rows(struct work w) {
+    lf_take_turn();
     __shared__ u64 best[LF_LOGPROBS_MAX];
     const float *logits = w.a.logits + blockIdx.x * w.a.logits_stride;
     struct lf_logprob_row *row = &w.a.row[blockIdx.x];

@@ -19,6 +19,7 @@ __device__ static bool is_stored(const struct lf_ring_store_args &a, const struc
 }
 
 __global__ static void ring_store_rows(struct lf_ring_store_args a) {
+    lf_take_turn();
     const struct lf_row row = a.row[blockIdx.x];
     if (!is_stored(a, row))
         return;

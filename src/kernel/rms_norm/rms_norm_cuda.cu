@@ -7,6 +7,7 @@ enum { THREADS = 256, STAGE = 4096 };
 
 // One warp adds the 16 partials, each in both of its halves; all threads bring the elements near.
 __global__ static void rms_norm_rows(struct lf_rms_norm_args a) {
+    lf_take_turn();
     __shared__ uint16_t stage[STAGE];
     __shared__ float inverse;
     const uint16_t *x = a.x + blockIdx.x * a.x_stride;

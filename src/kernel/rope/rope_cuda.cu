@@ -7,6 +7,7 @@ enum { THREADS = 256 };
 
 // A thread a pair of one head.
 __global__ static void rope_pairs(struct lf_rope_args a) {
+    lf_take_turn();
     uint32_t pairs = a.rope_dim / 2, at = blockIdx.y * THREADS + threadIdx.x;
     if (at >= a.heads * pairs)
         return;

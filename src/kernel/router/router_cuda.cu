@@ -59,6 +59,7 @@ __device__ static void choose(struct stage *s, uint32_t experts, uint32_t top) {
 
 // A block a row: all threads score, a warp chooses.
 __global__ static void router_rows(struct lf_router_args a) {
+    lf_take_turn();
     __shared__ struct stage s;
     size_t row = blockIdx.x;
     for (uint32_t e = threadIdx.x; e < a.experts; e += THREADS) {

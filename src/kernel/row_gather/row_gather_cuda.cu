@@ -37,6 +37,7 @@ __device__ static void move_units(const struct lf_row_gather_job &job, size_t at
 }
 
 __global__ static void row_gather_units(__grid_constant__ const struct launch launch) {
+    lf_take_turn();
     const struct lf_row_gather_job &job = launch.job[blockIdx.y];
     size_t at = lf_thread();
     LF_CONTROL(2, if ((at + 1) * (is_wide(job) ? VECTOR : 1) == job.row_bytes) return;)

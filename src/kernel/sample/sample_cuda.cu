@@ -157,6 +157,7 @@ __device__ static bool is_bad(float logit) {
 // The greatest candidate, and whether a logit is not a number.
 __global__ static void __launch_bounds__(THREADS)
 sample_first(__grid_constant__ const struct work w) {
+    lf_take_turn();
     struct draw d = draw_of(w);
     u64 best = 0;
     int bad = 0;
@@ -299,6 +300,7 @@ __device__ static void count_part(const struct draw &d, const struct work &w, ui
 // Weights by a digit of those that the filters before keep.
 __global__ static void __launch_bounds__(THREADS)
 sample_count(__grid_constant__ const struct work w) {
+    lf_take_turn();
     __shared__ histogram h;
     __shared__ struct part_bins bins;
     struct draw d = draw_of(w);
@@ -408,6 +410,7 @@ __device__ static void store_drawn(const struct lf_sample_args &a, uint32_t draw
 
 __global__ static void __launch_bounds__(THREADS)
 sample_race(__grid_constant__ const struct work w) {
+    lf_take_turn();
     __shared__ histogram h;
     struct draw d = draw_of(w);
     bool has_first = read_first(&d);

@@ -8,6 +8,7 @@ enum { THREADS = 256 };
 
 // Comparisons are written so that a NaN is neither clamped nor lost.
 __global__ static void swiglu_elements(struct lf_swiglu_args a) {
+    lf_take_turn();
     uint64_t at = lf_thread();
     if (at >= (uint64_t)a.rows * a.dim)
         return;

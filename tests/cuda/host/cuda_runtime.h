@@ -158,6 +158,8 @@ static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
     return host_launch(config->gridDim, config->blockDim, host_run<Args>, &call, sizeof call);
 }
 
+// The thread waits for the launches ahead, as each has to (device/cuda_turn.cuh).
+void host_wait();
 void __syncthreads();
 // Others go on.
 void host_yield();

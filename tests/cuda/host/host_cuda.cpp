@@ -22,7 +22,8 @@ static struct {
     jmp_buf place[THREADS_MAX];                // where it waits, once it has begun
     bool begun[THREADS_MAX];
     char *stack;
-    bool ended[THREADS_MAX];
+    bool ended[THREADS_MAX], waited[THREADS_MAX];
+    bool any_waited; // of the launch
     unsigned threads, alive, current;
     struct barrier block, warp[THREADS_MAX / WARP];
     unsigned warp_alive[THREADS_MAX / WARP];
@@ -78,8 +79,19 @@ static void wait_at(struct barrier *barrier, const unsigned *alive) {
     }
 }
 
+void host_wait() {
+    if (!host.any_waited && host_cuda.wait)
+        host_cuda.wait();
+    host.any_waited = host.waited[host.current] = true;
+}
+
 static void thread_main() {
     host.body(host.ctx);
+    if (!host.waited[host.current]) {
+        fprintf(stderr, "thread %u of a kernel did not wait for the launches ahead (cuda_turn.cuh)\n",
+                host.current);
+        abort();
+    }
     host.ended[host.current] = true;
     host.alive--;
     host.warp_alive[host.current / WARP]--;
@@ -95,7 +107,7 @@ static void run_block(unsigned threads) {
         host.warp_alive[w] = threads - w * WARP < WARP ? threads - w * WARP : (unsigned)WARP;
     }
     for (unsigned i = 0; i < threads; i++) {
-        host.ended[i] = host.begun[i] = false;
+        host.ended[i] = host.begun[i] = host.waited[i] = false;
         getcontext(&host.context[i]);
         host.context[i].uc_stack.ss_sp = host.stack + (size_t)i * STACK_BYTES;
         host.context[i].uc_stack.ss_size = STACK_BYTES;
@@ -138,6 +150,7 @@ cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ct
         return cudaErrorMemoryAllocation;
     if (host_cuda.enter)
         host_cuda.enter();
+    host.any_waited = false;
     host.body = body;
     host.ctx = ctx;
     gridDim = grid;

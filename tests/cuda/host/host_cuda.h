@@ -18,6 +18,7 @@ struct host_cuda {
     unsigned graphs;  // launched
     int registers;    // of a thread of every kernel
     void (*enter)(void), (*leave)(void); // called around the blocks of a launch, or NULL
+    void (*wait)(void); // called where a launch's first thread has waited for those ahead, or NULL
 };
 extern struct host_cuda host_cuda;
 

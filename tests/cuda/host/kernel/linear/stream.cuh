@@ -1,4 +1,4 @@
-// Loads and the order of launches played by the host: each load is done at once, launches in turn.
+// Loads played by the host: each is done at once.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -15,10 +15,6 @@ static inline const uint32_t *lf_word_of(const uint8_t *at) {
 static inline uint32_t lf_byte_of(uint32_t word, const uint8_t *at) {
     return word >> ((uintptr_t)at & 3) * 8 & 255;
 }
-
-static inline void lf_let_next_begin(void) {}
-
-static inline void lf_wait_for_launches(void) {}
 
 static inline void lf_copy_word(void *to, const void *from, bool is_there) {
     memset(to, 0, 4);
