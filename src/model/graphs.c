@@ -9,7 +9,7 @@ enum { GRAPHS = 16 };
 struct key {
     enum lf_run run;
     uint32_t rows, rows_all, n_wanted, entries[2];
-    bool scores[2]; // by ratio - 1
+    size_t score_room[2]; // by ratio - 1
     const float *cos[2], *sin[2]; // of entries
     const float *pre, *pre_next;
     struct lf_seen seen;
@@ -56,7 +56,7 @@ static void set_key(const struct lf_v41 *m, enum lf_run run, struct key *key) {
     memcpy(&key->seen, &w->seen, sizeof w->seen);
     for (uint32_t i = 0; i < 2; i++) {
         key->entries[i] = w->entries[i].n;
-        key->scores[i] = lf_indexer_scores(m, i + 1);
+        key->score_room[i] = lf_indexer_room(m, i + 1);
         key->cos[i] = w->entries[i].cos;
         key->sin[i] = w->entries[i].sin;
     }

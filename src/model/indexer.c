@@ -1,5 +1,8 @@
 #include "model/v41.h"
 
+// The least room for scores: shorter ones gain nothing.
+enum { ROOM_MIN = 4096 };
+
 static enum lf_candidate_mode mode_of(const struct lf_topology *t, uint32_t layer) {
     if (layer == t->candidate_source)
         return LF_CANDIDATES_PUBLISH;
@@ -25,8 +28,8 @@ static void queries(struct lf_v41 *m, const struct lf_layer *layer) {
                w->rows, 0);
 }
 
-static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t first,
-                       uint32_t rows) {
+static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, size_t stride,
+                       uint32_t first, uint32_t rows) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     const uint32_t *visible = w->seen.visible[layer->ratio - 1] + first;
@@ -44,12 +47,12 @@ static void score_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t 
                                   .head_weight = w->iw + (size_t)first * t->index_heads,
                                   .weight_scale = m->index_scale,
                                   .keys = lf_lane_keys(m, layer), .visible = visible,
-                                  .score = w->score, .score_stride = w->score_stride,
+                                  .score = w->score, .score_stride = stride,
                                   .candidates = candidates});
 }
 
-static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t first,
-                        uint32_t rows) {
+static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, size_t stride,
+                        uint32_t first, uint32_t rows) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     m->k.index_select(&m->device,
@@ -58,31 +61,43 @@ static void select_rows(struct lf_v41 *m, const struct lf_layer *layer, uint32_t
                           .block_size = t->candidate_block_size,
                           .topk_blocks = t->candidate_blocks,
                           .visible = w->seen.visible[layer->ratio - 1] + first,
-                          .score = w->score, .score_stride = w->score_stride,
+                          .score = w->score, .score_stride = stride,
                           .blocks = w->blocks + (size_t)first * t->candidate_blocks,
                           .n_blocks = w->n_blocks + first,
                           .selected = w->selected + (size_t)first * t->index_topk,
                           .n_selected = w->n_selected + first});
 }
 
-bool lf_indexer_scores(const struct lf_v41 *m, uint32_t ratio) {
+size_t lf_indexer_room(const struct lf_v41 *m, uint32_t ratio) {
     uint64_t most = 0;
+    size_t room = ROOM_MIN;
     for (uint32_t r = 0; r < m->work.rows; r++) {
         uint64_t visible = (m->work.row[r].position + 1) / ratio;
         most = visible > most ? visible : most;
     }
-    return most > m->t->index_topk;
+    if (most <= m->t->index_topk)
+        return 0;
+    while (room < most)
+        room *= 2;
+    return room < m->shape.context ? room : m->shape.context;
+}
+
+size_t lf_indexer_stride(const struct lf_v41 *m, const struct lf_layer *layer) {
+    size_t room = lf_indexer_room(m, layer->ratio);
+    size_t inside = (size_t)m->t->candidate_blocks * m->t->candidate_block_size;
+    return mode_of(m->t, layer->id) == LF_CANDIDATES_RESTRICT && inside < room ? inside : room;
 }
 
 void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer) {
-    struct lf_work *w = &m->work;
-    bool scores = lf_indexer_scores(m, layer->ratio);
-    if (scores)
+    const struct lf_work *w = &m->work;
+    size_t stride = lf_indexer_stride(m, layer);
+    size_t most = stride ? w->score_floats / stride : w->rows;
+    if (stride)
         queries(m, layer);
-    for (uint32_t first = 0; first < w->rows; first += w->score_rows) {
-        uint32_t rows = w->rows - first < w->score_rows ? w->rows - first : w->score_rows;
-        if (scores)
-            score_rows(m, layer, first, rows);
-        select_rows(m, layer, first, rows);
+    for (uint32_t first = 0, rows; first < w->rows; first += rows) {
+        rows = w->rows - first < most ? w->rows - first : (uint32_t)most;
+        if (stride)
+            score_rows(m, layer, stride, first, rows);
+        select_rows(m, layer, stride, first, rows);
     }
 }

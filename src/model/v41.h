@@ -99,8 +99,10 @@ void lf_head(struct lf_v41 *m);                                      // 10
 // What lf_attention_run consists of, in this order.
 void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer); // 8.1
 void lf_indexer(struct lf_v41 *m, const struct lf_layer *layer);     // 8.6, 8.7: index sources
-// Whether a row sees more entries of a ratio than are selected, so that they are scored (8.6).
-bool lf_indexer_scores(const struct lf_v41 *m, uint32_t ratio);
+// Room for the scores of a row of the call: a power of two, so that graphs of launches last.
+size_t lf_indexer_room(const struct lf_v41 *m, uint32_t ratio); // 0: no row is scored (8.6)
+// What of it a layer's rows take, which score their candidates alone.
+size_t lf_indexer_stride(const struct lf_v41 *m, const struct lf_layer *layer);
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer); // 8.8
 void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer); // 8.9
 // The call's newest keys go to the rings after attention: long chunks read their own (8.3).

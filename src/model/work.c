@@ -6,7 +6,7 @@
 #include "kernel/linear/linear.h"
 #include "kernel/logprobs/logprobs.h"
 
-// Score memory: as many rows at once as fit, at least one; more than so many gain nothing.
+// Score memory: of a whole context for at least one row; for more than so many it gains nothing.
 enum { SCORE_FLOATS = 16 * 1024 * 1024, SCORE_ROWS_MAX = 256 };
 // Context rows of the drafter made at once.
 enum { FILL_ROWS = 128 };
@@ -181,13 +181,11 @@ static void take_all(struct lf_work *w, struct taker *taker, const struct lf_sta
     *w = (struct lf_work){.rows_max = rows_max,
                           .experts_max = experts,
                           .pairs_max = rows_max * top,
-                          .logits_rows_max = logits_rows_max,
-                          .score_stride = shape->context};
-    size_t stride = w->score_stride, most = SCORE_FLOATS < stride ? stride : SCORE_FLOATS;
+                          .logits_rows_max = logits_rows_max};
+    size_t context = shape->context, most = SCORE_FLOATS < context ? context : SCORE_FLOATS;
     size_t rows = rows_max < SCORE_ROWS_MAX ? rows_max : SCORE_ROWS_MAX;
-    w->score_rows = (uint32_t)(most / stride > rows ? rows : most / stride);
     // Not a whole number of rows: a longer context never takes less memory than a shorter one.
-    w->score_floats = most / stride > rows ? rows * stride : most;
+    w->score_floats = most / context > rows ? rows * context : most;
     take_streams(w, taker, t, rows_max);
     take_attention(w, taker, t, shape, rows_max);
     take_compressed(w, taker, t, rows_max);

@@ -74,9 +74,8 @@ struct lf_work {
     uint16_t *q, *o;      // [rows][heads][head_dim]
     uint16_t *u, *u_q;    // [rows][o_groups*o_lora]
     uint16_t *iq, *iw;    // [rows][index_heads][index_dim], [rows][index_heads]
-    float *score;         // score_rows rows of score_stride
-    uint32_t score_rows;
-    size_t score_stride, score_floats;
+    float *score;         // [score_floats], shared out among as many rows as it holds
+    size_t score_floats;
     uint32_t *selected, *n_selected; // [rows][index_topk], [rows]
     uint32_t *blocks, *n_blocks;     // [rows][candidate_blocks], [rows]
     float *route_logits;             // [rows][experts]

@@ -110,9 +110,11 @@ static void tally_list(struct lf_tally *tally, const uint32_t *got, uint32_t n,
     }
 }
 
-static void tally_scores(struct lf_trial *t, struct sums *sums, uint32_t l, size_t p) {
+static void tally_scores(struct lf_trial *t, struct sums *sums, const struct lf_layer *layer,
+                         size_t p) {
     struct lf_v41 *m = t->m;
     struct lf_work *w = &m->work;
+    uint32_t l = layer->id;
     size_t r = (size_t)t->g->positions[p];
     size_t width = (size_t)m->t->index_heads * m->t->index_dim, heads = m->t->index_heads;
     struct lf_golden_tensor score = lf_golden_find(t->g, "layers.%u.attn.indexer.score", l);
@@ -127,14 +129,14 @@ static void tally_scores(struct lf_trial *t, struct sums *sums, uint32_t l, size
     struct lf_candidates candidates = {l > m->t->candidate_source ? w->blocks : NULL, w->n_blocks,
                                        m->t->candidate_block_size, m->t->candidate_blocks};
     struct lf_items items = lf_items_of(&candidates, (uint32_t)r,
-                                        w->seen.visible[m->weights.layer[l].ratio - 1][r]);
+                                        w->seen.visible[layer->ratio - 1][r]);
     const float *all = (const float *)score.data + p * score.shape[1];
     float *want = malloc((items.n + 1) * sizeof *want);
     if (!want)
         lf_golden_die("out of memory for %u scores", items.n);
     for (uint32_t i = 0; i < items.n; i++)
         want[i] = all[lf_item_entry(&items, i)];
-    lf_tally_f32(&sums->score, w->score + r * w->score_stride, want, items.n);
+    lf_tally_f32(&sums->score, w->score + r * lf_indexer_stride(m, layer), want, items.n);
     free(want);
 }
 
@@ -151,7 +153,7 @@ static void tally_selection(struct lf_trial *t, struct sums *sums, const struct 
     for (size_t p = 0; p < t->g->points; p++) {
         size_t r = (size_t)t->g->positions[p];
         if (scored)
-            tally_scores(t, sums, l, p);
+            tally_scores(t, sums, layer, p);
         if (scored && l == m->t->candidate_source)
             tally_list(&sums->blocks, w->blocks + r * blocks, w->n_blocks[r], kept + p * blocks,
                        blocks);
@@ -200,11 +202,11 @@ void lf_trial_attention(struct lf_trial *t) {
         .whole = {.stage = "every attn_in to attn_out", .share = 0.999},
     };
     struct lf_work *w = &t->m->work, served = *w;
-    // The workspace holds scores of a block of rows; all of the call's are compared here.
-    w->score = calloc(t->g->rows * w->score_stride, sizeof *w->score);
-    w->score_rows = t->g->rows;
+    // The workspace may hold scores of some rows; all of the call's are compared here.
+    w->score_floats = t->g->rows * t->m->shape.context;
+    w->score = calloc(w->score_floats, sizeof *w->score);
     if (!w->score)
-        lf_golden_die("out of memory for the scores of %u rows", w->score_rows);
+        lf_golden_die("out of memory for the scores of %u rows", t->g->rows);
     bool any = false;
     for (uint32_t l = 0; l < t->m->t->layers; l++) {
         struct lf_golden_tensor in = lf_golden_find(t->g, "all.layers.%u.attn_in", l);
@@ -218,7 +220,7 @@ void lf_trial_attention(struct lf_trial *t) {
     }
     free(w->score);
     w->score = served.score;
-    w->score_rows = served.score_rows;
+    w->score_floats = served.score_floats;
     const struct lf_tally *all[] = {&sums.compressed, &sums.index_key, &sums.query,
                                     &sums.weight,     &sums.score,     &sums.blocks,
                                     &sums.selected,   &sums.o,         &sums.whole};
