@@ -113,7 +113,7 @@ static void expect_layer(struct verify *v, const struct lf_layer *l) {
            {"router", 1}, {"swiglu", 2}, {"expert_group", 1}, {"expert_join", 1},
            {"rms_norm", 4 + 2 * source},
            {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
-           {"act_quant", 6 + index + codes}, {"linear", 8 + 2 * source + 2 * index + engram},
+           {"act_quant", 6 + index + codes}, {"linear", 7 + 2 * source + 2 * index + engram},
            {"compress_pool", pooled}, {"index_score", index}, {"index_select", index},
            {"engram_gather", engram}, {"engram_gate", engram});
 }

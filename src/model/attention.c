@@ -1,11 +1,22 @@
 #include "model/v41.h"
 
-void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer) {
+static struct lf_linear_job latent_job(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    return lf_project_job(&layer->wq_a, lf_linear_input(&layer->wq_a, w->in, w->in_q), w->qr,
+                          w->rows, 0);
+}
+
+void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_latent) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     int table = layer->ratio > 0;
     lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
-    lf_project(m, &layer->wkv, lf_linear_input(&layer->wkv, w->in, w->in_q), w->k, w->rows, 0);
+    w->job[0] = lf_project_job(&layer->wkv, lf_linear_input(&layer->wkv, w->in, w->in_q), w->k,
+                               w->rows, 0);
+    if (with_latent)
+        w->job[1] = latent_job(m, layer);
+    m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = with_latent ? 2 : 1,
+                                                     .job = w->job});
     lf_norm(m, w->k, layer->kv_norm, w->k, w->rows, t->head_dim);
     m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
                                                  .head_dim = t->head_dim, .rope_dim = t->rope_dim,
@@ -32,12 +43,17 @@ void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
                                  .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
 }
 
+void lf_attention_latent(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_linear_job job = latent_job(m, layer);
+    if (m->work.rows)
+        m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
+}
+
 void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     uint32_t width = t->heads * t->head_dim;
     int table = layer->ratio > 0;
-    lf_project(m, &layer->wq_a, lf_linear_input(&layer->wq_a, w->in, w->in_q), w->qr, w->rows, 0);
     lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
     lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
     lf_project(m, &layer->wq_b, lf_linear_input(&layer->wq_b, w->qr, w->qr_q), w->q, w->rows, 0);

@@ -38,7 +38,7 @@ void lf_draft_start(struct lf_v41 *m, const struct lf_draft_ask *ask, uint32_t n
 
 void lf_draft_block(struct lf_v41 *m, const struct lf_layer *block) {
     lf_stream_collapse(m, block->attn_norm);
-    lf_window_keys(m, block);
+    lf_window_keys(m, block, true);
     lf_stream_mix(m, &block->hc_attn);
     lf_attention_queries(m, block);
     lf_attention_read(m, block);

@@ -41,14 +41,26 @@ static void close_up(struct lf_v41 *m, struct drop *drop) {
     m->k.row_gather(&m->device, &(struct lf_row_gather_args){drop->n, drop->job});
 }
 
+// NULL where all rows stay.
+static const struct lf_drop *find(const struct lf_v41 *m, uint32_t depth_min) {
+    const struct lf_work *w = &m->work;
+    for (const struct lf_drop *drop = w->drop; drop < w->drop + w->n_drops; drop++)
+        if (drop->depth_min == depth_min)
+            return w->rows > drop->rows ? drop : NULL;
+    return NULL;
+}
+
+bool lf_rows_drops(const struct lf_v41 *m, uint32_t depth_min) {
+    return find(m, depth_min) != NULL;
+}
+
 void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min) {
     struct lf_work *w = &m->work;
-    uint32_t at = 0, rows = 0;
-    while (at < w->n_drops && w->drop[at].depth_min != depth_min)
-        at++;
-    if (at == w->n_drops || w->rows <= w->drop[at].rows)
+    const struct lf_drop *found = find(m, depth_min);
+    uint32_t rows = 0;
+    if (!found)
         return;
-    struct drop drop = {.kept = w->drop[at].kept, .rows = w->drop[at].rows};
+    struct drop drop = {.kept = found->kept, .rows = found->rows};
     for (uint32_t r = 0; r < w->rows; r++)
         if (w->row[r].depth >= depth_min)
             w->row[rows++] = w->row[r];

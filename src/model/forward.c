@@ -15,10 +15,15 @@ void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y
                                                          .y_stride = dim});
 }
 
+struct lf_linear_job lf_project_job(const struct lf_matrix *w, const uint16_t *x, void *y,
+                                    uint32_t rows, int y_f32) {
+    return (struct lf_linear_job){.w = w, .rows = rows, .x = x, .x_stride = w->in, .y = y,
+                                  .y_stride = w->out, .y_f32 = y_f32};
+}
+
 void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, void *y,
                 uint32_t rows, int y_f32) {
-    struct lf_linear_job job = {.w = w, .rows = rows, .x = x, .x_stride = w->in, .y = y,
-                                .y_stride = w->out, .y_f32 = y_f32};
+    struct lf_linear_job job = lf_project_job(w, x, y, rows, y_f32);
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }
 
@@ -71,12 +76,15 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     if (layer->kv_source)
         lf_compress(m, layer);
     // At and above the last source only the cone of the boundaries runs (model.md 12.3).
-    bool cone = layer->id >= m->last_source;
+    bool cone = layer->id >= m->last_source, drops;
     if (cone)
         lf_rows_drop(m, layer->id);
-    lf_window_keys(m, layer);
-    if (cone)
+    drops = cone && lf_rows_drops(m, layer->id + 1);
+    lf_window_keys(m, layer, !drops);
+    if (drops) {
         lf_rows_drop(m, layer->id + 1);
+        lf_attention_latent(m, layer);
+    }
     lf_stream_mix(m, &layer->hc_attn);
     lf_attention_run(m, layer);
     lf_stream_expand(m);

@@ -98,7 +98,7 @@ static void fill_rows(struct lf_v41 *m, uint32_t n) {
                w->in, n, 0);
     lf_norm(m, w->in, weights->main_norm, w->in, n, m->t->hidden);
     for (uint32_t b = 0; b < m->t->draft_layers; b++) {
-        lf_window_keys(m, &weights->block[b]);
+        lf_window_keys(m, &weights->block[b], false);
         m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                      .rows = n, .row = w->seen.row, .x = w->call_keys,
                                      .row_bytes = bytes,

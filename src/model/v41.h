@@ -70,6 +70,7 @@ const struct lf_paged *lf_lane_keys(const struct lf_v41 *m, const struct lf_laye
 
 // Drops the rows of depth below depth_min from every buffer that outlives a sublayer.
 void lf_rows_drop(struct lf_v41 *m, uint32_t depth_min);
+bool lf_rows_drops(const struct lf_v41 *m, uint32_t depth_min); // whether there are any
 
 // Section 4 of model.md over work.row: logits of the wanted rows land in work.logits in row order.
 void lf_forward(struct lf_v41 *m);
@@ -90,7 +91,9 @@ void lf_stream_expand(struct lf_v41 *m);                                  // wor
 
 // One sublayer each, work.in to work.out over the live rows.
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer);    // model.md 8.4-8.6 keys
-void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.2
+// 8.1, 8.2; with_latent: also the latent of the queries, both maps in one launch.
+void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_latent);
+void lf_attention_latent(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, where it is not
 void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.3, 8.8, 8.9
 void lf_moe(struct lf_v41 *m, const struct lf_layer *layer);         // 9
 void lf_engram(struct lf_v41 *m, const struct lf_layer *layer);      // 6.3, 6.4, on the streams
@@ -118,5 +121,7 @@ void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows
 void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y, uint32_t rows,
              uint32_t dim);
 // One linear map over all rows, x and y dense.
+struct lf_linear_job lf_project_job(const struct lf_matrix *w, const uint16_t *x, void *y,
+                                    uint32_t rows, int y_f32);
 void lf_project(struct lf_v41 *m, const struct lf_matrix *w, const uint16_t *x, void *y,
                 uint32_t rows, int y_f32);

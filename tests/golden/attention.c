@@ -42,7 +42,7 @@ static void tally_maps(struct lf_trial *t, struct sums *sums, const struct lf_la
     uint32_t l = layer->id;
     lf_trial_points(t);
     memcpy(w->in, points_of(t, d, "attn_in", l), points * d * sizeof *w->in);
-    lf_window_keys(m, layer);
+    lf_window_keys(m, layer, true);
     lf_attention_queries(m, layer);
     const uint16_t *qr = points_of(t, lora, "attn.qr", l), *q = points_of(t, heads, "attn.q", l);
     const uint16_t *key = points_of(t, head, "attn.window_key", l);
@@ -173,7 +173,7 @@ static void tally_attention(struct lf_trial *t, struct sums *sums, const struct 
         lf_compress(m, layer);
         tally_caches(t, sums, layer);
     }
-    lf_window_keys(m, layer);
+    lf_window_keys(m, layer, true);
     lf_attention_queries(m, layer);
     if (layer->index_source) {
         lf_indexer(m, layer);
