@@ -21,11 +21,9 @@ __device__ static inline uint32_t lf_candidate_id(unsigned long long candidate) 
 }
 
 __device__ static inline unsigned long long lf_warp_max(unsigned long long value) {
-    for (int other = LF_WARP / 2; other; other /= 2) {
-        unsigned long long theirs = __shfl_xor_sync(LF_ALL_LANES, value, other);
-        value = theirs > value ? theirs : value;
-    }
-    return value;
+    uint32_t high = (uint32_t)(value >> 32), most = __reduce_max_sync(LF_ALL_LANES, high);
+    uint32_t low = high == most ? (uint32_t)value : 0;
+    return (unsigned long long)most << 32 | __reduce_max_sync(LF_ALL_LANES, low);
 }
 
 // The greatest value of all threads, to all of them.

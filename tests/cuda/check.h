@@ -30,6 +30,7 @@ struct check {
     } operand[CHECK_OPERANDS_MAX];
     uint32_t operands;
     struct lf_check_rng random;
+    const char *only; // names of the kernels that are timed; NULL: all
     // Of the present kernel.
     uint32_t problems, failed;
     uint64_t bytes, differing;
@@ -79,5 +80,5 @@ float *check_new_f32(struct check *c, const char *name, size_t n, enum style sty
 #define LF_KERNEL(name) void check_##name(struct check *c, const struct sizes *s);
 #include "kernel/registry.def"
 #undef LF_KERNEL
-// Times at the release's sizes, a line each; only: NULL, "linear" or "attention".
-void check_times(struct check *c, const struct sizes *s, const char *only);
+// Times of the CUDA column at the release's sizes, a line each.
+void check_times(struct check *c, const struct sizes *s);

@@ -100,10 +100,11 @@ int main(int argc, char **argv) {
            info->major, info->minor, info->processors, info->free_bytes >> 20,
            info->memory_bytes >> 20);
     bool is_fine = true;
+    c.only = argc > 2 ? argv[2] : NULL;
     if (!strcmp(what, "time"))
-        check_times(&c, &release, argc > 2 ? argv[2] : NULL);
+        check_times(&c, &release);
     else
-        is_fine = check_all(&c, !is_small, argc > 2 ? argv[2] : NULL);
+        is_fine = check_all(&c, !is_small, c.only);
     close_check(&c);
     return is_fine ? 0 : 1;
 }

@@ -2,9 +2,11 @@
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "cuda/check.h"
+#include "kernel/limits.h"
 
-enum { BATCH = 8, BATCHES = 9, VARIANTS = 4, WEIGHT_BYTES = 1400 << 20 };
+enum { HOLD_US = 100, BATCH = 8, BATCHES = 9, VARIANTS = 4, WEIGHT_BYTES = 1400 << 20 };
 
 // Regions of the arena that operands are taken from: what they hold matters to no time.
 struct regions {
@@ -38,6 +40,7 @@ static inline void report_time(struct check *c, const char *text, float *ms, dou
         float ms[BATCHES];                                                                         \
         struct lf_error err = LF_ERROR_INIT;                                                       \
         for (int batch = -1; batch < BATCHES; batch++) {                                           \
+            lf_limit_hold(&(c)->on, HOLD_US);                                                      \
             lf_cuda_mark((c)->on.cuda, 0);                                                         \
             for (int i = 0; i < BATCH; i++)                                                        \
                 call;                                                                              \
@@ -48,8 +51,13 @@ static inline void report_time(struct check *c, const char *text, float *ms, dou
         report_time(c, err.status == LF_OK ? (label_) : err.text, ms, bytes, operations);          \
     } while (0)
 
+static inline bool is_timed(const struct check *c, const char *kernel) {
+    return !c->only || strstr(c->only, kernel);
+}
+
 // args: VARIANTS of them, taken in turn.
 #define TIME(c, label_, kernel, args, bytes)                                                       \
+    if (is_timed(c, #kernel))                                                                      \
     TIME_CALLS(c, label_, bytes, 0, lf_cuda_kernels.kernel(&(c)->on, &(args)[i % VARIANTS]))
 
 // Linear maps beside a plain read and plain products.

@@ -153,6 +153,30 @@ static void time_rows(struct check *c, const struct sizes *s, struct regions *g,
               .dot_scale = 0.014f, .eps = 1e-6f);
 }
 
+// What a row's experts and its newest key take beside the maps.
+static void time_routes(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows) {
+    uint32_t *numbers = (uint32_t *)(g->out + ((size_t)280 << 20)), n = rows * s->top;
+    uint32_t *id = malloc(n * sizeof *id), bytes = s->head_dim + s->head_dim / 32;
+    uint8_t *ring[LANES] = {g->out};
+    LF_ASSERT(id);
+    for (uint32_t i = 0; i < n; i++)
+        id[i] = check_random(c, s->experts);
+    lf_cuda_upload(c->on.cuda, numbers, id, n * sizeof *id);
+    free(id);
+    set_rows(c, g, rows, 100000);
+    TIME_SAME(c, rows, expert_group, 16.0 * s->top, .rows = rows, .top = s->top,
+              .experts = s->experts, .id = numbers, .weight = g->f, .first = numbers + (1 << 16),
+              .pair_row = numbers + (2 << 16), .pair_weight = (float *)numbers + (3 << 16),
+              .pair_of = numbers + (4 << 16));
+    TIME_SAME(c, rows, ring_store, 2.0 * bytes, .rows = rows, .row = g->row, .span = g->span,
+              .kept = s->window, .x = g->weight, .row_bytes = bytes,
+              .ring = check_table(c, ring, sizeof ring), .ring_rows = s->window,
+              .ring_pitch = bytes);
+    TIME_SAME(c, rows, rope, 4.0 * s->heads * s->rope_dim, .rows = rows, .heads = s->heads,
+              .head_dim = s->head_dim, .rope_dim = s->rope_dim, .x = (uint16_t *)g->out,
+              .x_stride = (size_t)s->heads * s->head_dim, .cos = g->f, .sin = g->f);
+}
+
 static void time_draws(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows) {
     static struct lf_sampling rule = {.temperature = 1, .top_p = 0.95, .top_k = 40, .seed = 7};
     static struct lf_sample_row row[64];
@@ -166,21 +190,21 @@ static void time_draws(struct check *c, const struct sizes *s, struct regions *g
               .row = (struct lf_logprob_row *)(g->out + 65536));
 }
 
-void check_times(struct check *c, const struct sizes *s, const char *only) {
-    static const uint32_t rows[] = {1, 16, 1024}, attended[] = {1, 4, 16, 64, 256, 2048};
+void check_times(struct check *c, const struct sizes *s) {
+    static const uint32_t rows[] = {1, 16, 128, 1024}, attended[] = {1, 4, 16, 64, 256, 2048};
     static struct regions g;
     fill_regions(c, &g);
-    if (!only || !strcmp(only, "linear"))
+    if (is_timed(c, "linear"))
         check_linear_times(c, &g);
-    for (int i = 0; i < 6 && (!only || !strcmp(only, "attention")); i++)
+    for (int i = 0; i < 6; i++)
         time_attention(c, s, &g, attended[i]);
-    if (only)
-        return;
     time_index(c, s, &g, 1, 16384);
     time_index(c, s, &g, 16, 16384);
     time_index(c, s, &g, 1, 524288);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++) {
         time_rows(c, s, &g, rows[i]);
+        time_routes(c, s, &g, rows[i]);
+    }
     time_draws(c, s, &g, 1);
     time_draws(c, s, &g, 64);
 }

@@ -1,9 +1,10 @@
 #include "kernel/hc_mix/hc_mix.h"
 
 #include "format/topology.h"
-#include "kernel/hc_mix/hc_mix_chain.cuh"
+#include "kernel/chain.cuh"
+#include "kernel/linear/stream.cuh"
 #include "kernel/math.h"
-#include "kernel/settle.h"
+#include "kernel/wide.cuh"
 
 // Output `out` of a row: pre and post are ready, comb still has its softmax before it.
 __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, uint32_t out,
@@ -26,71 +27,60 @@ __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, 
     LF_CONTROL(4, if (out >= s && out < 2 * s) a.post[row * s + (out - s)] = lf_sigmoid(m);)
 }
 
-// Few rows: a block an output of a row. One warp adds, a lane a partial; the others bring numbers.
-enum { FEW_THREADS = 256, BRINGERS = FEW_THREADS - LF_WARP, SHARE = 8, STRETCH = BRINGERS * SHARE };
+// Few rows: a block an output of a row. Rows longer than STRETCH_MAX numbers come in stretches.
+enum { FEW_THREADS = 256, STRETCH_MAX = 24 * 1024, ON_THE_WAY = 10 };
+static_assert(STRETCH_MAX % LF_CHAIN_STEP == 0, "partials begin anew with each stretch");
 
-struct stretch {
-    float fn[STRETCH], x[STRETCH]; // in the order of chain_place
-};
-static_assert(STRETCH % CHAIN_STEP == 0, "partials begin anew with each stretch");
-
-struct share {
-    float fn[SHARE];
-    uint16_t x[SHARE];
+struct few {
+    struct lf_hc_mix_args a;
+    uint32_t stretch;
 };
 
-// A bringer's elements of the stretch at k0. Zeros past the row add no more than a zero's sign.
-__device__ static void fetch(const float *fn, const uint16_t *x, uint32_t k0, uint32_t n,
-                             struct share *share) {
-#pragma unroll
-    for (uint32_t i = 0; i < SHARE; i++) {
-        uint32_t k = k0 + i * BRINGERS + threadIdx.x - LF_WARP;
-        share->x[i] = k < n ? x[k] : 0;
-        share->fn[i] = k < n ? fn[k] : 0.0f;
-        LF_CONTROL(1, share->fn[i] = k + 1 < n ? share->fn[i] : 0;) // 1: without the last product
-    }
+template <uint32_t N, typename Number>
+__device__ static void bring(const Number *from, uint32_t n, float none, float *to) {
+    lf_chain_bring<N, ON_THE_WAY, false>(from, n, none, to, FEW_THREADS);
 }
 
-__device__ static void place(const struct share &share, struct stretch *s) {
-#pragma unroll
-    for (uint32_t i = 0; i < SHARE; i++) {
-        uint32_t k = i * BRINGERS + threadIdx.x - LF_WARP;
-        s->x[chain_place(k)] = lf_bf16_to_f32(share.x[i]);
-        s->fn[chain_place(k)] = share.fn[i];
-    }
-}
-
-__global__ static void __launch_bounds__(FEW_THREADS) hc_mix_few(struct lf_hc_mix_args a) {
-    lf_take_turn();
-    __shared__ struct stretch stretch[2];
-    uint32_t row = blockIdx.y, out = blockIdx.x, n = a.streams * a.dim;
+// One warp adds, a lane a partial: the lower half those of the dot, the upper one those of x^2.
+template <bool wide>
+__global__ static void __launch_bounds__(FEW_THREADS)
+hc_mix_few(const __grid_constant__ struct few f) {
+    LF_DYNAMIC_SHARED(shared);
+    const struct lf_hc_mix_args &a = f.a;
+    uint32_t row = blockIdx.y, out = blockIdx.x, n = a.streams * a.dim, length = f.stretch;
+    float *fns = (float *)shared, *xs = fns + f.stretch, partial = 0;
     const uint16_t *x = a.x + (size_t)row * n;
     const float *fn = a.fn + (size_t)out * n;
-    float partial = 0;
-    bool adds = threadIdx.x < LF_WARP;
-    struct share share[2];
-    if (!adds) {
-        fetch(fn, x, 0, n, &share[0]);
-        fetch(fn, x, STRETCH, n, &share[1]);
+    lf_let_next_begin();
+    length = n < length ? n : length;
+    bring<wide ? 4 : 1>(fn, length, 0.0f, fns); // a weight: no launch writes it
+    lf_wait_for_launches();
+    for (uint32_t k = 0; k < n; k += f.stretch) {
+        length = n - k < f.stretch ? n - k : f.stretch;
+        if (k)
+            bring<wide ? 4 : 1>(fn + k, length, 0.0f, fns);
+        bring<wide ? 8 : 1>(x + k, length, -0.0f, xs);
+        __syncthreads();
+        LF_CONTROL(1, if (k + length == n && threadIdx.x == 0) fns[lf_chain_place(length - 1)] = 0;
+                   __syncthreads();) // 1: the last product is not in the dots
+        if (threadIdx.x < LF_WARP)
+            partial = lf_chain_add(threadIdx.x < 16 ? fns : xs, xs, lf_chain_room(length), partial);
+        __syncthreads();
     }
-    for (uint32_t k = 0; k < n; k += 2 * STRETCH)
-#pragma unroll
-        for (uint32_t turn = 0; turn < 2; turn++) {
-            if (!adds) {
-                place(share[turn], &stretch[turn]);
-                fetch(fn, x, k + (turn + 2) * STRETCH, n, &share[turn]);
-            }
-            __syncthreads();
-            const struct stretch *s = &stretch[turn];
-            // The lower half of the warp adds the dot's partials, the upper one those of x^2.
-            if (adds)
-                partial = chain_add(threadIdx.x < 16 ? s->fn : s->x, s->x, STRETCH, partial);
-        }
-    if (!adds)
+    if (threadIdx.x >= LF_WARP)
         return;
     float sum = lf_lanes_tree16(partial), square = __shfl_sync(LF_ALL_LANES, sum, 16);
     if (threadIdx.x == 0)
         store_output(a, row, out, sum, square);
+}
+
+static void launch_few(struct lf_device *device, const struct lf_hc_mix_args *args) {
+    uint32_t s = args->streams, n = s * args->dim, room = lf_chain_room(n);
+    bool wide = lf_wide_fits(args->x, n) && (uintptr_t)args->fn % sizeof(float4) == 0;
+    struct few few = {*args, room < STRETCH_MAX ? room : (uint32_t)STRETCH_MAX};
+    lf_cuda_launch(device, "hc_mix", wide ? hc_mix_few<true> : hc_mix_few<false>,
+                   dim3(s * (2 + s), args->rows), FEW_THREADS, few,
+                   2 * few.stretch * (uint32_t)sizeof(float));
 }
 
 // Many rows: a block ROWS rows and OUTS outputs; a thread a partial of TILE_ROWS by TILE_OUTS.
@@ -282,13 +272,13 @@ static const struct comb combs[LF_STREAMS_MAX + 1] = {
     {NULL, 1}, COMB(1), COMB(2), COMB(3), COMB(4), COMB(5), COMB(6), COMB(7), COMB(8)};
 
 // From here on reading fn once for several rows gains more than sums side by side lose.
-enum { ROWS_MANY = 48 };
+enum { ROWS_MANY = 160 };
 
 void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args) {
     uint32_t s = args->streams, outs = s * (2 + s);
     LF_ASSERT(s >= 1 && s <= LF_STREAMS_MAX);
     if (args->rows < ROWS_MANY)
-        lf_cuda_launch(device, "hc_mix", hc_mix_few, dim3(outs, args->rows), FEW_THREADS, *args);
+        launch_few(device, args);
     else
         lf_cuda_launch(device, "hc_mix", hc_mix_many,
                        dim3(lf_blocks(args->rows, ROWS), lf_blocks(outs, OUTS)), MANY_THREADS,

@@ -2,7 +2,7 @@
 
 #include "kernel/launch.cuh"
 
-enum { THREADS = 128 };
+enum { THREADS = 64 };
 
 __device__ static bool is_stored(const struct lf_ring_store_args &a, const struct lf_row &row) {
     LF_CONTROL(4, return !a.span || row.position + a.kept >= a.span[row.lane].pos0 +
@@ -16,6 +16,12 @@ __device__ static bool is_stored(const struct lf_ring_store_args &a, const struc
     LF_CONTROL(9, return row.position + a.kept > end;) // 9: the oldest row that is kept is left out
     LF_CONTROL(10, return (uint32_t)(row.position + a.kept) >= (uint32_t)end;)
     return row.position + a.kept >= end;
+}
+
+template <typename Unit>
+__device__ static void copy_row(uint8_t *to, const uint8_t *from, uint32_t bytes) {
+    for (uint32_t i = threadIdx.x; i < bytes / sizeof(Unit); i += THREADS)
+        ((Unit *)to)[i] = ((const Unit *)from)[i];
 }
 
 __global__ static void ring_store_rows(struct lf_ring_store_args a) {
@@ -32,8 +38,10 @@ __global__ static void ring_store_rows(struct lf_ring_store_args a) {
     LF_CONTROL(1, to = a.ring[lane] + (row.position + 1) % a.ring_rows * a.ring_pitch;)
     LF_CONTROL(6, to[bytes] = 0;) // 6: a write past the row
     const uint8_t *from = (const uint8_t *)a.x + (size_t)source * a.row_bytes;
-    for (uint32_t i = threadIdx.x; i < bytes; i += THREADS)
-        to[i] = from[i];
+    if (((uintptr_t)to | (uintptr_t)from | bytes) % sizeof(uint4) == 0)
+        copy_row<uint4>(to, from, bytes);
+    else
+        copy_row<uint8_t>(to, from, bytes);
 }
 
 void lf_ring_store_cuda(struct lf_device *device, const struct lf_ring_store_args *args) {

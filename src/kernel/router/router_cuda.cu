@@ -11,16 +11,6 @@ __device__ static float score(float logit) {
     return sqrtf(lf_softplus(logit));
 }
 
-__device__ static void sort_ascending(uint32_t *id, uint32_t n) {
-    LF_CONTROL(6, if (blockIdx.x % 16 == 15) return;) // 6: the sixteenth row's in order of choice
-    for (uint32_t i = 1; i < n; i++)
-        for (uint32_t k = i; k > 0 && id[k - 1] > id[k]; k--) {
-            uint32_t held = id[k];
-            id[k] = id[k - 1];
-            id[k - 1] = held;
-        }
-}
-
 struct stage {
     unsigned long long candidate[EXPERTS_MAX];
     float score[EXPERTS_MAX], weight[TOP_MAX];
@@ -42,18 +32,31 @@ __device__ static void choose(struct stage *s, uint32_t experts, uint32_t top) {
     for (uint32_t k = 0; k < top; k++) {
         unsigned long long best = lf_warp_max(own);
         if (own == best) {
-            s->id[k] = lf_candidate_id(best);
-            LF_CONTROL(2, s->id[k] = (uint32_t)best;)
-            s->candidate[s->id[k]] = 0;
+            uint32_t id = lf_candidate_id(best);
+            LF_CONTROL(2, id = (uint32_t)best;)
+            LF_CONTROL(6, s->id[k] = id; s->weight[k] = s->score[id];)
+            s->candidate[id] = 0;
             own = best_of_lane(s, experts);
         }
     }
     __syncwarp();
-    if (threadIdx.x == 0)
-        sort_ascending(s->id, top);
-    __syncwarp();
-    for (uint32_t k = threadIdx.x; k < top; k += LF_WARP)
-        s->weight[k] = s->score[s->id[k]];
+}
+
+// Lists those that were taken out: a warp's lanes look at neighbouring experts, in order.
+__device__ static void list_chosen(struct stage *s, uint32_t experts) {
+    uint32_t lane = threadIdx.x, listed = 0;
+    LF_CONTROL(6, if (blockIdx.x % 16 == 15) return;) // 6: the sixteenth row's in order of choice
+#pragma unroll 4
+    for (uint32_t first = 0; first < experts; first += LF_WARP) {
+        bool chosen = first + lane < experts && !s->candidate[first + lane];
+        uint32_t all = __ballot_sync(LF_ALL_LANES, chosen);
+        uint32_t at = listed + (uint32_t)__popc(all & ((1u << lane) - 1));
+        if (chosen) {
+            s->id[at] = first + lane;
+            s->weight[at] = s->score[first + lane];
+        }
+        listed += (uint32_t)__popc(all);
+    }
     __syncwarp();
 }
 
@@ -75,6 +78,7 @@ __global__ static void router_rows(struct lf_router_args a) {
     if (threadIdx.x >= LF_WARP)
         return;
     choose(&s, a.experts, a.top);
+    list_chosen(&s, a.experts);
     float sum = 0;
     for (uint32_t k = 0; k < a.top; k++)
         sum = sum + s.weight[k];

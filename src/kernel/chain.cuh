@@ -1,0 +1,104 @@
+// A lane's partial of a sum of products from shared memory, at the pace of the additions.
+#pragma once
+#include "base/number.h"
+#include "kernel/launch.cuh"
+
+// Chains of whole steps: behind the last products are those of 0 and -0, which change no sum.
+enum { LF_CHAIN_READ = 16 * 16, LF_CHAIN_STEP = 2 * LF_CHAIN_READ };
+
+__host__ __device__ static inline uint32_t lf_chain_room(uint32_t n) {
+    return lf_blocks(n, LF_CHAIN_STEP) * LF_CHAIN_STEP;
+}
+
+// Where number k lies: four of a partial side by side, and no bank twice in a read or a write.
+__device__ static inline uint32_t lf_chain_place(uint32_t k) {
+    uint32_t four = k / 64, half = k / 8 % 2;
+    return four * 64 + half * 32 + (k ^ (four % 4 * 2 + half)) % 8 * 4 + k / 16 % 4;
+}
+
+// Of numbers that are taken in pairs: the one whose place is number k's.
+__device__ static inline uint32_t lf_chain_pair(uint32_t k) {
+    return k / 32 * 32 + k % 2 * 16 + k % 32 / 2;
+}
+
+// N neighbouring numbers that a thread reads at once.
+template <typename Number, uint32_t N>
+struct alignas(sizeof(Number) * N) lf_piece {
+    Number at[N];
+};
+
+__device__ static inline float lf_chain_number(uint16_t bits) {
+    return lf_bf16_to_f32(bits);
+}
+
+__device__ static inline float lf_chain_number(float number) {
+    return number;
+}
+
+// A team of threads brings n numbers, OWN reads of each on the way at once; pairs: taken in pairs.
+template <uint32_t N, uint32_t OWN, bool pairs, typename Number>
+__device__ static inline void lf_chain_bring(const Number *from, uint32_t n, float none, float *to,
+                                             uint32_t team) {
+    typedef struct lf_piece<Number, N> piece;
+    uint32_t step = team * N, room = lf_chain_room(n);
+    for (uint32_t first = threadIdx.x % team * N; first < room; first += OWN * step) {
+        piece own[OWN];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++) {
+            own[i] = {};
+            if (first + i * step < n)
+                own[i] = *(const piece *)(from + first + i * step);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+#pragma unroll
+            for (uint32_t e = 0; e < N; e++) {
+                uint32_t k = first + i * step + e, at = pairs ? lf_chain_pair(k) : k;
+                if (k < room)
+                    to[lf_chain_place(at)] = k < n ? lf_chain_number(own[i].at[e]) : none;
+            }
+    }
+}
+
+struct lf_chain {
+    float4 left[4], right[4];
+};
+
+// The factors of a partial's next sixteen products.
+__device__ static inline struct lf_chain lf_chain_read(const float *left, const float *right,
+                                                       uint32_t at) {
+    uint32_t lane = threadIdx.x % 16, half = lane / 8;
+    struct lf_chain chain;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t place = at + i * 64 + half * 32 + (lane ^ (i * 2 + half)) % 8 * 4;
+        chain.left[i] = *(const float4 *)(left + place);
+        chain.right[i] = *(const float4 *)(right + place);
+    }
+    return chain;
+}
+
+__device__ static inline float lf_chain_join(const struct lf_chain &chain, float partial) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        partial = fmaf(chain.left[i].x, chain.right[i].x, partial);
+        partial = fmaf(chain.left[i].y, chain.right[i].y, partial);
+        partial = fmaf(chain.left[i].z, chain.right[i].z, partial);
+        partial = fmaf(chain.left[i].w, chain.right[i].w, partial);
+    }
+    return partial;
+}
+
+// Adds the products of partial threadIdx.x % 16, reading ahead of the additions.
+__device__ static inline float lf_chain_add(const float *left, const float *right, uint32_t room,
+                                            float partial) {
+    struct lf_chain even = lf_chain_read(left, right, 0);
+#pragma unroll 1
+    for (uint32_t at = 0; at < room; at += LF_CHAIN_STEP) {
+        struct lf_chain odd = lf_chain_read(left, right, at + LF_CHAIN_READ);
+        partial = lf_chain_join(even, partial);
+        even = lf_chain_read(left, right, at + LF_CHAIN_STEP < room ? at + LF_CHAIN_STEP : at);
+        partial = lf_chain_join(odd, partial);
+    }
+    return partial;
+}
