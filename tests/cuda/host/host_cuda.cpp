@@ -258,30 +258,27 @@ void __syncwarp() {
     sync_warp();
 }
 
-int __any_sync(unsigned, int flag) {
-    unsigned first = host.current / WARP * WARP;
-    uint64_t any = 0;
-    host.slot[host.current] = flag != 0;
-    sync_warp();
-    for (unsigned lane = 0; lane < WARP; lane++)
-        any |= host.slot[first + lane];
-    sync_warp();
-    return any != 0;
+int __any_sync(unsigned mask, int flag) {
+    return __ballot_sync(mask, flag) != 0;
 }
 
 unsigned __ballot_sync(unsigned, int flag) {
-    unsigned flags = 0;
+    unsigned first = host.current / WARP * WARP, flags = 0;
+    host.slot[host.current] = flag != 0;
+    sync_warp();
     for (unsigned lane = 0; lane < WARP; lane++)
-        flags |= (unsigned)(host_exchange(flag != 0, lane) << lane);
+        flags |= (unsigned)(host.slot[first + lane] << lane);
+    sync_warp();
     return flags;
 }
 
 unsigned __reduce_max_sync(unsigned, unsigned value) {
-    unsigned most = 0;
-    for (unsigned lane = 0; lane < WARP; lane++) {
-        unsigned theirs = (unsigned)host_exchange(value, lane);
-        most = theirs > most ? theirs : most;
-    }
+    unsigned first = host.current / WARP * WARP, most = 0;
+    host.slot[host.current] = value;
+    sync_warp();
+    for (unsigned lane = 0; lane < WARP; lane++)
+        most = host.slot[first + lane] > most ? (unsigned)host.slot[first + lane] : most;
+    sync_warp();
     return most;
 }
 
