@@ -14,7 +14,7 @@ enum { LF_WARP = 32 };
 
 enum { LF_PARAMETER_BYTES = 4096 }; // of a launch, on every toolkit
 
-// Launches overlap (cuda_turn.cuh); one without blocks is none. name: for the sentence of a failure.
+// Launches overlap (cuda_turn.cuh); one without blocks is none. name: for a failure's sentence.
 template <typename Args>
 static void lf_cuda_launch(struct lf_device *device, const char *name, void (*kernel)(Args),
                            dim3 grid, uint32_t threads, const Args &args,

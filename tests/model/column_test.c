@@ -62,7 +62,7 @@ static void must(enum lf_status status, const struct lf_error *err) {
         fail_msg("%s", err->text);
 }
 
-// Its own linear maps too, whose weights lie there and are read before the wait: a prompt, and rounds as they are and as graphs.
+// Its own linear maps too, which read their weights there early: a prompt, rounds, and graphs.
 static void does_the_column_leave_weights_to_its_launches(void **state) {
     static const struct lf_sampling rule = {0};
     static const uint32_t ids[3] = {5, 6, 7};

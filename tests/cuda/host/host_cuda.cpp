@@ -88,7 +88,7 @@ void host_wait() {
 static void thread_main() {
     host.body(host.ctx);
     if (!host.waited[host.current]) {
-        fprintf(stderr, "thread %u of a kernel did not wait for the launches ahead (cuda_turn.cuh)\n",
+        fprintf(stderr, "thread %u of a kernel did not wait for the launches ahead\n",
                 host.current);
         abort();
     }
