@@ -10,15 +10,10 @@ __host__ __device__ static inline uint32_t lf_chain_room(uint32_t n) {
     return lf_blocks(n, LF_CHAIN_STEP) * LF_CHAIN_STEP;
 }
 
-// Where number k lies: four of a partial side by side, and no bank twice in a read or a write.
-__device__ static inline uint32_t lf_chain_place(uint32_t k) {
+// Where number k + e lies, both of one eight: four of a partial side by side, no bank met twice.
+__device__ static inline uint32_t lf_chain_place(uint32_t k, uint32_t e) {
     uint32_t four = k / 64, half = k / 8 % 2;
-    return four * 64 + half * 32 + (k ^ (four % 4 * 2 + half)) % 8 * 4 + k / 16 % 4;
-}
-
-// Of numbers that are taken in pairs: the one whose place is number k's.
-__device__ static inline uint32_t lf_chain_pair(uint32_t k) {
-    return k / 32 * 32 + k % 2 * 16 + k % 32 / 2;
+    return four * 64 + half * 32 + k / 16 % 4 + ((k % 8 + e) ^ (four % 4 * 2 + half)) * 4;
 }
 
 // N neighbouring numbers that a thread reads at once.
@@ -35,13 +30,13 @@ __device__ static inline float lf_chain_number(float number) {
     return number;
 }
 
-// A team of threads brings n numbers, OWN reads of each on the way at once; pairs: taken in pairs.
-template <uint32_t N, uint32_t OWN, bool pairs, typename Number>
-__device__ static inline void lf_chain_bring(const Number *from, uint32_t n, float none, float *to,
-                                             uint32_t team) {
+// All threads of a block bring n numbers, OWN reads of each on the way at once; none: behind them.
+template <uint32_t N, uint32_t OWN, typename Number>
+__device__ static inline void lf_chain_bring(const Number *from, uint32_t n, float none,
+                                             float *to) {
     typedef struct lf_piece<Number, N> piece;
-    uint32_t step = team * N, room = lf_chain_room(n);
-    for (uint32_t first = threadIdx.x % team * N; first < room; first += OWN * step) {
+    uint32_t step = blockDim.x * N, room = lf_chain_room(n);
+    for (uint32_t first = threadIdx.x * N; first < room; first += OWN * step) {
         piece own[OWN];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++) {
@@ -50,13 +45,12 @@ __device__ static inline void lf_chain_bring(const Number *from, uint32_t n, flo
                 own[i] = *(const piece *)(from + first + i * step);
         }
 #pragma unroll
-        for (uint32_t i = 0; i < OWN; i++)
+        for (uint32_t i = 0; i < OWN; i++) {
+            uint32_t k = first + i * step;
 #pragma unroll
-            for (uint32_t e = 0; e < N; e++) {
-                uint32_t k = first + i * step + e, at = pairs ? lf_chain_pair(k) : k;
-                if (k < room)
-                    to[lf_chain_place(at)] = k < n ? lf_chain_number(own[i].at[e]) : none;
-            }
+            for (uint32_t e = 0; e < N && k < room; e++)
+                to[lf_chain_place(k, e)] = k < n ? lf_chain_number(own[i].at[e]) : none;
+        }
     }
 }
 

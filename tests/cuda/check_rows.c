@@ -53,7 +53,8 @@ void check_act_quant(struct check *c, const struct sizes *s) {
             uint32_t dim = (s->hidden + 31) / 32 * 32;
             check_start(c, "%s: %u rows, style %d, format %d", s->name, rows, style, format);
             struct lf_act_quant_args a = {.format = format, .rows = rows, .dim = dim,
-                                          .x_stride = dim + 1, .y_stride = dim + 3};
+                                          .x_stride = dim + (rows % 2 ? 8 : 1),
+                                          .y_stride = dim + (rows % 2 ? 16 : 3)};
             a.x = check_new_bf16(c, "x", rows * a.x_stride, style);
             a.y = check_new(c, "y", 2 * rows * a.y_stride);
             struct lf_act_quant_args d = a;

@@ -36,11 +36,6 @@ struct few {
     uint32_t stretch;
 };
 
-template <uint32_t N, typename Number>
-__device__ static void bring(const Number *from, uint32_t n, float none, float *to) {
-    lf_chain_bring<N, ON_THE_WAY, false>(from, n, none, to, FEW_THREADS);
-}
-
 // One warp adds, a lane a partial: the lower half those of the dot, the upper one those of x^2.
 template <bool wide>
 __global__ static void __launch_bounds__(FEW_THREADS)
@@ -53,13 +48,13 @@ hc_mix_few(const __grid_constant__ struct few f) {
     const float *fn = a.fn + (size_t)out * n;
     lf_let_next_begin();
     length = n < length ? n : length;
-    bring<wide ? 4 : 1>(fn, length, 0.0f, fns); // a weight: no launch writes it
+    lf_chain_bring<wide ? 4 : 1, ON_THE_WAY>(fn, length, 0.0f, fns); // no launch writes weights
     lf_wait_for_launches();
     for (uint32_t k = 0; k < n; k += f.stretch) {
         length = n - k < f.stretch ? n - k : f.stretch;
         if (k)
-            bring<wide ? 4 : 1>(fn + k, length, 0.0f, fns);
-        bring<wide ? 8 : 1>(x + k, length, -0.0f, xs);
+            lf_chain_bring<wide ? 4 : 1, ON_THE_WAY>(fn + k, length, 0.0f, fns);
+        lf_chain_bring<wide ? 8 : 1, ON_THE_WAY>(x + k, length, -0.0f, xs);
         __syncthreads();
         LF_CONTROL(1, if (k + length == n && threadIdx.x == 0) fns[lf_chain_place(length - 1)] = 0;
                    __syncthreads();) // 1: the last product is not in the dots
@@ -272,7 +267,7 @@ static const struct comb combs[LF_STREAMS_MAX + 1] = {
     {NULL, 1}, COMB(1), COMB(2), COMB(3), COMB(4), COMB(5), COMB(6), COMB(7), COMB(8)};
 
 // From here on reading fn once for several rows gains more than sums side by side lose.
-enum { ROWS_MANY = 160 };
+enum { ROWS_MANY = 112 };
 
 void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args) {
     uint32_t s = args->streams, outs = s * (2 + s);

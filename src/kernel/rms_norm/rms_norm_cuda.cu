@@ -3,7 +3,8 @@
 #include "kernel/chain.cuh"
 #include "kernel/wide.cuh"
 
-enum { THREADS = 256, STAGE = 6144 };
+// BLOCKS: of a processor, so that many rows hide what each waits for.
+enum { THREADS = 256, BLOCKS = 3, STAGE = 6144 };
 static_assert(STAGE % LF_CHAIN_STEP == 0, "partials begin anew with each stage");
 
 // A thread's numbers of a stage, all on their way together.
@@ -38,7 +39,7 @@ __device__ static void stage_share(const struct share<N> &share, uint32_t n, flo
             float v = at < n ? lf_bf16_to_f32(share.at[i].at[e]) : 0.0f;
             LF_CONTROL(6, v = lf_fault_finite(v);) // 6: what is not finite counts as 0
             if (at < lf_chain_room(n))
-                stage[lf_chain_place(at)] = v;
+                stage[lf_chain_place(place_in_stage<N>(i), e)] = v;
         }
 }
 
@@ -65,7 +66,7 @@ __device__ static uint32_t in_stage(uint32_t dim, uint32_t first) {
 
 // A block a row: all threads bring the numbers, one warp adds the partials, in both of its halves.
 template <uint32_t N>
-__global__ static void __launch_bounds__(THREADS) rms_norm_rows(struct lf_rms_norm_args a) {
+__global__ static void __launch_bounds__(THREADS, BLOCKS) rms_norm_rows(struct lf_rms_norm_args a) {
     __shared__ float4 fours[STAGE / 4];
     __shared__ float inverse;
     float *stage = (float *)fours;

@@ -4,7 +4,8 @@
 #include "kernel/math.h"
 #include "kernel/settle.h"
 
-enum { THREADS = 128, EXPERTS_MAX = 1024, TOP_MAX = 64 };
+// A thread an expert of most models: scores take long.
+enum { THREADS = 384, EXPERTS_MAX = 1024, TOP_MAX = 64 };
 
 __device__ static float score(float logit) {
     LF_CONTROL(4, return lf_softplus(logit);) // 4: no root
@@ -20,7 +21,7 @@ struct stage {
 // The lane's best candidate.
 __device__ static unsigned long long best_of_lane(const struct stage *s, uint32_t experts) {
     unsigned long long best = 0;
-#pragma unroll 4
+#pragma unroll 8
     for (uint32_t e = threadIdx.x; e < experts; e += LF_WARP)
         best = s->candidate[e] > best ? s->candidate[e] : best;
     return best;
