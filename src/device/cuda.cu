@@ -142,6 +142,12 @@ void lf_cuda_close(struct lf_cuda *cuda) {
     for (int i = 0; i < LF_CUDA_MARKS; i++)
         if (cuda->mark[i])
             cudaEventDestroy(cuda->mark[i]);
+    if (cuda->fork)
+        cudaEventDestroy(cuda->fork);
+    if (cuda->done)
+        cudaEventDestroy(cuda->done);
+    if (cuda->beside)
+        cudaStreamDestroy(cuda->beside);
     if (cuda->stream)
         cudaStreamDestroy(cuda->stream);
     free(cuda);
@@ -247,7 +253,13 @@ bool lf_cuda_begin(struct lf_cuda *cuda) {
 }
 
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda) {
-    return cuda->stream;
+    return cuda->is_aside ? cuda->beside : cuda->stream;
+}
+
+bool lf_cuda_overlaps(struct lf_cuda *cuda) {
+    bool waits = cuda->waits;
+    cuda->waits = false;
+    return !waits;
 }
 
 void *lf_cuda_scratch(struct lf_cuda *cuda) {

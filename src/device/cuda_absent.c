@@ -114,6 +114,18 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
     return NULL;
 }
 
+void lf_cuda_graph_aside(struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+}
+
+void lf_cuda_graph_back(struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+}
+
+void lf_cuda_graph_join(struct lf_cuda *cuda) {
+    LF_ASSERT(!cuda);
+}
+
 void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {
     LF_ASSERT(!cuda && !graph);
 }

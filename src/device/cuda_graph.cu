@@ -13,6 +13,15 @@ struct lf_cuda_graph {
 
 static const char graph_what[] = "a graph of launches";
 
+// What launches that run beside others need, before any is kept.
+static void open_beside(struct lf_cuda *cuda) {
+    if (cuda->beside)
+        return;
+    lf_cuda_note(cuda, cudaEventCreate(&cuda->fork), graph_what);
+    lf_cuda_note(cuda, cudaEventCreate(&cuda->done), graph_what);
+    lf_cuda_note(cuda, cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking), graph_what);
+}
+
 void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
     struct lf_error err = LF_ERROR_INIT;
     LF_ASSERT(!cuda->kept);
@@ -31,6 +40,7 @@ void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
         return;
     }
     *graph = {NULL, (uint8_t *)tables, host, table_bytes, 0, cuda->launches};
+    open_beside(cuda);
     lf_cuda_note(cuda, cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal),
                  graph_what);
     if (lf_cuda_ready(cuda))
@@ -58,6 +68,7 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
     if (!graph)
         return NULL;
     cuda->kept = NULL;
+    cuda->waits = false;
     graph->launches = cuda->launches - graph->launches;
     cuda->launches -= graph->launches;
     lf_cuda_note(cuda, cudaStreamEndCapture(cuda->stream, &launches), graph_what);
@@ -72,6 +83,27 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
         return graph;
     lf_cuda_graph_free(cuda, graph);
     return NULL;
+}
+
+void lf_cuda_graph_aside(struct lf_cuda *cuda) {
+    if (!cuda->kept || lf_cuda_has_failed(cuda))
+        return;
+    lf_cuda_note(cuda, cudaEventRecord(cuda->fork, cuda->stream), graph_what);
+    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->beside, cuda->fork, 0), graph_what);
+    cuda->is_aside = cuda->waits = true;
+}
+
+void lf_cuda_graph_back(struct lf_cuda *cuda) {
+    if (cuda->is_aside)
+        lf_cuda_note(cuda, cudaEventRecord(cuda->done, cuda->beside), graph_what);
+    cuda->is_aside = cuda->waits = false;
+}
+
+void lf_cuda_graph_join(struct lf_cuda *cuda) {
+    if (!cuda->kept || lf_cuda_has_failed(cuda))
+        return;
+    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->stream, cuda->done, 0), graph_what);
+    cuda->waits = true;
 }
 
 void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {

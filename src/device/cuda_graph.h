@@ -12,6 +12,10 @@ struct lf_cuda_graph;
 void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes);
 // NULL after a failure, which is kept.
 struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda);
+// Launches between these two run beside those that follow, up to the join. Outside a graph nothing.
+void lf_cuda_graph_aside(struct lf_cuda *cuda);
+void lf_cuda_graph_back(struct lf_cuda *cuda);
+void lf_cuda_graph_join(struct lf_cuda *cuda);
 // They run with what lies at their addresses by then.
 void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph);
 void lf_cuda_graph_free(struct lf_cuda *cuda, struct lf_cuda_graph *graph); // NULL is allowed

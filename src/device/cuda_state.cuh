@@ -20,6 +20,9 @@ struct lf_cuda {
     size_t staged; // bytes of the stage that copies under way may still read
     uint64_t held, held_most; // bytes of the pool, read by any thread
     struct lf_cuda_graph *kept; // what launches are kept in; NULL: they run
+    cudaStream_t beside;        // of launches of a graph that run beside others; made when used
+    cudaEvent_t fork, done;     // where those begin and end
+    bool is_aside, waits;       // launches go there; the next one waits in full
     lf_cuda_watcher *watcher;   // whom they are told to instead
     void *watcher_ctx;
     struct lf_error failure;

@@ -7,6 +7,8 @@ extern "C" {
 // Sends the tables made since the last launch; false after a failure: then nothing is launched.
 bool lf_cuda_begin(struct lf_cuda *cuda);
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda);
+// Whether the next launch may begin before the one ahead has ended.
+bool lf_cuda_overlaps(struct lf_cuda *cuda);
 // Whether a watcher was told of the launch instead.
 bool lf_cuda_is_watched(struct lf_cuda *cuda, const char *name, const void *function,
                         const cudaLaunchConfig_t *config);

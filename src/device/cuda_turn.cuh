@@ -12,7 +12,7 @@ __device__ static inline void lf_wait_for_launches(void) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
-// Every thread of every kernel does both: by induction all launches ahead have ended then.
+// Every thread of every kernel does both: by induction all launches ahead in its branch have ended.
 __device__ static inline void lf_take_turn(void) {
     lf_let_next_begin();
     lf_wait_for_launches();

@@ -31,7 +31,7 @@ static void lf_cuda_launch(struct lf_device *device, const char *name, void (*ke
     config.dynamicSmemBytes = shared_bytes;
     config.stream = lf_cuda_stream(device->cuda);
     config.attrs = &early;
-    config.numAttrs = 1;
+    config.numAttrs = lf_cuda_overlaps(device->cuda);
     if (lf_cuda_is_watched(device->cuda, name, (const void *)kernel, &config))
         return;
     if (shared_bytes)

@@ -37,12 +37,14 @@ void lf_stream_start(struct lf_v41 *m) {
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
+    lf_graphs_aside(m);
     m->k.hc_mix(&m->device, &(struct lf_hc_mix_args){
                              .rows = w->rows, .streams = t->streams, .dim = t->hidden, .x = w->x,
                              .fn = hc->fn, .base = hc->base, .scale = hc->scale,
                              .sinkhorn_iters = t->sinkhorn_iters, .hc_eps = t->hc_eps,
                              .norm_eps = t->norm_eps, .pre = w->pre_next, .post = w->post,
                              .comb = w->comb});
+    lf_graphs_back(m);
 }
 
 void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
@@ -60,6 +62,7 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 // The sublayer's output joins the streams, and its own pre goes to the next sublayer.
 void lf_stream_expand(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
+    lf_graphs_join(m);
     m->k.hc_expand(&m->device, &(struct lf_hc_expand_args){
                                 .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
                                 .x = w->x, .b = w->out, .post = w->post, .comb = w->comb});

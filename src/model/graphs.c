@@ -95,6 +95,21 @@ static void run_graph(struct lf_v41 *m, struct graph *g, void (*launches)(struct
     m->graphs->off = !g->launches;
 }
 
+void lf_graphs_aside(struct lf_v41 *m) {
+    if (m->device.cuda)
+        lf_cuda_graph_aside(m->device.cuda);
+}
+
+void lf_graphs_back(struct lf_v41 *m) {
+    if (m->device.cuda)
+        lf_cuda_graph_back(m->device.cuda);
+}
+
+void lf_graphs_join(struct lf_v41 *m) {
+    if (m->device.cuda)
+        lf_cuda_graph_join(m->device.cuda);
+}
+
 void lf_graphs_run(struct lf_v41 *m, enum lf_run run, void (*launches)(struct lf_v41 *m)) {
     struct key key;
     LF_ASSERT(!m->work.n_drops);

@@ -20,7 +20,7 @@ void lf_wrong_threads(struct lf_device *device, const struct lf_rms_norm_args *a
 }
 
 void lf_wrong_shared(struct lf_device *device, const struct lf_rms_norm_args *args) {
-    lf_cuda_launch(device, "wrong", do_nothing, dim3(1), THREADS, *args, {(227 << 10) + 1, false});
+    lf_cuda_launch(device, "wrong", do_nothing, dim3(1), THREADS, *args, (227 << 10) + 1);
 }
 
 void lf_wrong_end(struct lf_device *, const struct lf_rms_norm_args *) {

@@ -289,6 +289,29 @@ static void does_a_graph_run_its_launches_over_what_lies_there_by_then(void **st
     lf_cuda_close(cuda);
 }
 
+// The host plays branches one after the other, and keeps no graph that leaves one open.
+static void do_launches_aside_in_a_graph_have_to_be_joined(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    (void)state;
+    for (int joins = 1; joins >= 0; joins--) {
+        lf_cuda_graph_begin(cuda, 0);
+        lf_cuda_graph_aside(cuda);
+        lf_cuda_graph_back(cuda);
+        if (joins)
+            lf_cuda_graph_join(cuda);
+        struct lf_cuda_graph *graph = lf_cuda_graph_end(cuda);
+        assert_int_equal(graph != NULL, joins);
+        assert_int_equal(lf_cuda_wait(cuda, &err), joins ? LF_OK : LF_E_DEVICE);
+        lf_cuda_graph_free(cuda, graph);
+    }
+    // Outside a graph there is one branch.
+    lf_cuda_graph_aside(cuda);
+    lf_cuda_graph_back(cuda);
+    assert_int_equal(lf_cuda_wait(cuda, &err), LF_OK);
+    lf_cuda_close(cuda);
+}
+
 // Tables of launches that are kept stay with them, however many others go through the ring.
 static void do_tables_of_a_graph_keep_to_what_was_asked_for(void **state) {
     struct lf_error err = LF_ERROR_INIT;
@@ -324,6 +347,7 @@ int main(void) {
         cmocka_unit_test_setup(is_a_table_past_its_bound_refused, reset),
         cmocka_unit_test_setup(do_tables_survive_the_ring_that_they_fill, reset),
         cmocka_unit_test_setup(does_a_graph_run_its_launches_over_what_lies_there_by_then, reset),
+        cmocka_unit_test_setup(do_launches_aside_in_a_graph_have_to_be_joined, reset),
         cmocka_unit_test_setup(do_tables_of_a_graph_keep_to_what_was_asked_for, reset),
         cmocka_unit_test_setup(do_bytes_come_back_as_they_went, reset),
         cmocka_unit_test_setup(are_held_bytes_counted_and_their_peak_kept, reset),

@@ -56,7 +56,7 @@ hc_mix_few(const __grid_constant__ struct few f) {
             lf_chain_bring<wide ? 4 : 1, ON_THE_WAY>(fn + k, length, 0.0f, fns);
         lf_chain_bring<wide ? 8 : 1, ON_THE_WAY>(x + k, length, -0.0f, xs);
         __syncthreads();
-        LF_CONTROL(1, if (k + length == n && threadIdx.x == 0) fns[lf_chain_place(length - 1, 0)] = 0;
+        LF_CONTROL(1, if (k + length == n) fns[lf_chain_place(length - 1, 0)] = 0;
                    __syncthreads();) // 1: the last product is not in the dots
         if (threadIdx.x < LF_WARP)
             partial = lf_chain_add(threadIdx.x < 16 ? fns : xs, xs, lf_chain_room(length), partial);

@@ -3,8 +3,7 @@
 #include "kernel/chain.cuh"
 #include "kernel/wide.cuh"
 
-// BLOCKS: of a processor, so that many rows hide what each waits for.
-enum { THREADS = 256, BLOCKS = 3, STAGE = 6144 };
+enum { THREADS = 256, STAGE = 6144 };
 static_assert(STAGE % LF_CHAIN_STEP == 0, "partials begin anew with each stage");
 
 // A thread's numbers of a stage, all on their way together.
@@ -66,7 +65,7 @@ __device__ static uint32_t in_stage(uint32_t dim, uint32_t first) {
 
 // A block a row: all threads bring the numbers, one warp adds the partials, in both of its halves.
 template <uint32_t N>
-__global__ static void __launch_bounds__(THREADS, BLOCKS) rms_norm_rows(struct lf_rms_norm_args a) {
+__global__ static void __launch_bounds__(THREADS) rms_norm_rows(struct lf_rms_norm_args a) {
     __shared__ float4 fours[STAGE / 4];
     __shared__ float inverse;
     float *stage = (float *)fours;

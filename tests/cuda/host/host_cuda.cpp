@@ -128,7 +128,9 @@ struct host_kept {
 struct host_graph {
     std::vector<host_kept> launch;
 };
-static host_graph *capturing; // memory and events are not to be touched meanwhile
+static host_graph *capturing; // memory is not to be touched meanwhile, and no time is taken
+static cudaStream_t capturing_on;
+static bool is_forked; // a stream besides has launches that the capture's own does not wait for
 
 cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ctx, size_t bytes) {
     if (host_cuda.fail_launch) {
@@ -166,14 +168,20 @@ cudaError_t host_launch(dim3 grid, dim3 block, void (*body)(void *ctx), void *ct
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (capturing)
         return cudaErrorInvalidValue;
     capturing = new host_graph;
+    capturing_on = stream;
+    is_forked = false;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph) {
+    if (is_forked) {
+        delete capturing;
+        capturing = NULL;
+    }
     *graph = capturing;
     capturing = NULL;
     return *graph ? cudaSuccess : cudaErrorInvalidValue;
@@ -325,7 +333,9 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
-    *stream = (cudaStream_t)&host;
+    static char made[1 << 16];
+    static unsigned streams;
+    *stream = (cudaStream_t)&made[streams++ % sizeof made];
     return state();
 }
 
@@ -340,6 +350,13 @@ cudaError_t cudaStreamQuery(cudaStream_t) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
+    return state();
+}
+
+// Launches run or are kept in the order they come, whatever their stream.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
+    if (capturing)
+        is_forked = stream != capturing_on;
     return state();
 }
 
@@ -359,7 +376,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
     if (capturing)
-        return cudaErrorInvalidValue;
+        return state();
     clock_gettime(CLOCK_MONOTONIC, &event->at);
     return state();
 }
