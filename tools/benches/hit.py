@@ -8,6 +8,8 @@ from pathlib import Path
 from benches.kit import DEMO, ROOT, Server, Verdict, ask, say, table
 
 TOKENS, LAYERS, MOST_S = 32768, 8, 0.010
+# What of a config follows its tokenizer.
+TOKENIZER = ("vocab_size", "engram_compressed_vocab_size")
 # Made-up weights; the cache holds the state of the whole prompt.
 FLAGS = ("--dummy-weights", "1", "--layers", LAYERS, "--engram-rows", 1 << 17, "--context",
          TOKENS + 1024, "--parallel", 2, "--prompt-cache-gib", 4, "--no-drafts")
@@ -20,7 +22,7 @@ def make_model(folder):
     demo = json.loads(Path(f"{DEMO}/config.json").read_text())
     for ours, theirs in ((config, demo), (config["text_config"], demo["text_config"])):
         ours.update({name: value for name, value in theirs.items()
-                     if name == "vocab_size" or name.endswith("token_id")})
+                     if name in TOKENIZER or name.endswith("token_id")})
     (folder / "config.json").write_text(json.dumps(config))
 
 
