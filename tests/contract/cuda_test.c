@@ -88,8 +88,8 @@ static void launches_that_no_device_could_make_are_limit_problems(void **state) 
     expect_breach("rms_norm", lf_wrong_shared, "shared bytes of a launch of wrong 232449, limit "
                                                "232448");
     host_cuda.registers = 72;
-    expect_breach("expert_group", NULL, "LIMIT expert_group on CUDA 9.0: registers of a launch of "
-                                        "expert_group 73728, limit 65536");
+    expect_breach("index_select", NULL, "LIMIT index_select on CUDA 9.0: registers of a launch of "
+                                        "index_select 73728, limit 65536");
     host_cuda.registers = 0;
 }
 
