@@ -58,26 +58,24 @@ static inline uint16_t host_element(const struct host_words *lane, unsigned row,
     return at[k];
 }
 
-static inline void lf_load_matrices(uint32_t word[4], lf_shared_base base, uint32_t row) {
+// Two numbers of each of four matrices: side by side, or of a column one below the other.
+static inline void host_load(uint32_t word[4], lf_shared_base at, bool is_column) {
     struct host_words own = {};
-    base += row;
-    memcpy(own.word, &base, sizeof base);
-    unsigned l = host_lane();
+    memcpy(own.word, &at, sizeof at);
+    unsigned l = host_lane(), first = l % 4 * 2, other = l / 4;
     const struct host_words *lane = host_share(own);
     for (unsigned i = 0; i < 4; i++)
-        word[i] = host_element(lane, 8 * i + l / 4, l % 4 * 2) |
-                  (uint32_t)host_element(lane, 8 * i + l / 4, l % 4 * 2 + 1) << 16;
+        word[i] = is_column ? host_element(lane, 8 * i + first, other) |
+                                  (uint32_t)host_element(lane, 8 * i + first + 1, other) << 16
+                            : host_element(lane, 8 * i + other, first) |
+                                  (uint32_t)host_element(lane, 8 * i + other, first + 1) << 16;
     host_unshare();
 }
 
+static inline void lf_load_matrices(uint32_t word[4], lf_shared_base base, uint32_t row) {
+    host_load(word, base + row, false);
+}
+
 static inline void lf_load_columns(uint32_t word[4], lf_shared_base base, uint32_t row) {
-    struct host_words own = {};
-    base += row;
-    memcpy(own.word, &base, sizeof base);
-    unsigned l = host_lane();
-    const struct host_words *lane = host_share(own);
-    for (unsigned i = 0; i < 4; i++)
-        word[i] = host_element(lane, 8 * i + l % 4 * 2, l / 4) |
-                  (uint32_t)host_element(lane, 8 * i + l % 4 * 2 + 1, l / 4) << 16;
-    host_unshare();
+    host_load(word, base + row, true);
 }
