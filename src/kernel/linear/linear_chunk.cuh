@@ -66,7 +66,7 @@ __device__ static inline uint32_t lf_nan_bits(uint32_t word) {
 
 // Two codes, each in the low byte of a half. In bf16's places value * 2^-120 (cuda-probe.md 6).
 __device__ static inline uint32_t lf_fp8_pair(uint32_t codes, uint32_t factor) {
-    return lf_mul_bf16x2((codes << 4 & 0x07F007F0u) | (codes << 8 & 0x80008000u), factor);
+    return lf_mul_bf16x2(lf_e4m3_places(codes), factor);
 }
 
 __device__ static inline void lf_fp8_pairs(uint32_t word, uint32_t factor, uint32_t pair[2]) {
