@@ -46,18 +46,27 @@ def script(*command):
     return process.returncode == 0, lines
 
 
-def tool(name, *flags, under=()):
-    """`lanefold bench NAME FLAGS`, run by the command under: its Verdict and report or None."""
+def tool(name, *flags, under=(), told=None):
+    """`lanefold bench NAME FLAGS`, run by the command under: its Verdict and report or None.
+
+    told is called with each row as it comes.
+    """
+    lines = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "report.json"
+        path, said = Path(folder) / "report.json", Path(folder) / "stderr"
         command = [*under, BINARY, "bench", name, *map(str, flags), "--output", str(path)]
-        out = subprocess.run(command, capture_output=True, text=True, check=False)
+        with said.open("w") as err, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err,
+                                                     text=True) as process:
+            for line in process.stdout:
+                if not line.startswith("{"):
+                    lines += [line.rstrip()] if line.strip() else []
+                elif told:
+                    told(json.loads(line))
+        failed, said = process.returncode != 0, said.read_text().strip()
         report = json.loads(path.read_text()) if path.is_file() else None
-    lines = [line for line in out.stdout.splitlines() if line and not line.startswith("{")]
-    said = lines[-1] if lines else out.stderr.strip()
-    if out.returncode and out.stderr:
-        say(out.stderr.strip())
-    return Verdict(out.returncode == 0, said), report
+    if failed and said:
+        say(said)
+    return Verdict(not failed, lines[-1] if lines else said), report
 
 
 def serve_has(flag):

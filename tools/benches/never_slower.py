@@ -1,7 +1,7 @@
 """Whether any drafted cell is slower than the same cell without drafts, on fresh servers."""
 import os
 
-from benches.kit import BINARY, DEMO, DEVICE, table, tool
+from benches.kit import BINARY, DEMO, DEVICE, say, table, tool
 
 
 def places():
@@ -13,6 +13,12 @@ def places():
     return [["taskset", "-c", ",".join(cpus[i:i + each])] for i in (0, each)]
 
 
+def tell(cell):
+    """A cell can take many minutes: each is told when it is decided."""
+    say(f"{cell['prompt']} T {cell['temperature']:g}, {cell['level']} streams: "
+        f"{cell['ratio']:.3f}, {cell['blocks']} blocks, {cell['verdict']}")
+
+
 def run():
     server, clients = places()
     # One thread: several wait for each other, and those waits vary more than drafts matter.
@@ -20,7 +26,7 @@ def run():
     # Servers differ more than a server's repetitions: many blocks of short ones decide sooner.
     verdict, report = tool("never-slower", "--serve", command, "--tokens", 128, "--reps", 3,
                            "--temperatures", "0,1", "--levels", "1,4", "--blocks", 5,
-                           "--blocks-max", 64, under=clients)
+                           "--blocks-max", 64, under=clients, told=tell)
     if report:
         table(["prompt", "temperature", "streams", "drafts, tokens/s", "plain", "ratio",
                "its bounds", "blocks", "verdict"],
