@@ -50,6 +50,15 @@ void lf_process_memory_read(struct lf_process_memory *out) {
     lf_buffer_free(&text);
 }
 
+void lf_memory_bring(const void *memory, size_t bytes) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)memory;
+    void *first = (void *)(at & ~(page - 1));
+    size_t all = at + bytes - (uintptr_t)first;
+    // The reads are queued together; then the pages are mapped with one call.
+    (void)madvise(first, all, MADV_WILLNEED);
+    (void)madvise(first, all, MADV_POPULATE_READ);
+}
+
 void lf_memory_give_back(void *memory, size_t bytes) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)memory;
     uintptr_t first = (at + page - 1) & ~(page - 1), end = (at + bytes) & ~(page - 1);

@@ -16,5 +16,7 @@ struct lf_process_memory {
     uint64_t anonymous, mapped; // of resident: allocations, pages of files
 };
 void lf_process_memory_read(struct lf_process_memory *out);
+// Asks for a file's pages that memory maps, all at once; what does not come is read when touched.
+void lf_memory_bring(const void *memory, size_t bytes);
 // Returns the whole pages inside memory to the system; it stays the caller's and reads as zeros.
 void lf_memory_give_back(void *memory, size_t bytes);

@@ -31,12 +31,17 @@ LF_CHECKED enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t
 // The same at an address that the host reaches as well, while no launch is on its way: for checks.
 LF_CHECKED enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
                                                const char *what, struct lf_error *err);
+// Memory of the host that lf_cuda_send reads; lf_cuda_free takes it too, after a wait.
+LF_CHECKED enum lf_status lf_cuda_alloc_pinned(struct lf_cuda *cuda, void **out, size_t bytes,
+                                               const char *what, struct lf_error *err);
 void lf_cuda_free(struct lf_cuda *cuda, void *memory); // NULL is allowed; once all queued has ended
 // Bytes that lf_cuda_alloc has handed out on the device, now and at most. Any thread.
 uint64_t lf_cuda_held_bytes(const struct lf_cuda *cuda, uint64_t *most);
 
 // On the stream, after all launches before. Host memory may be changed when a call returns.
 void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes);
+// From pinned memory, which is not to be changed before a wait.
+void lf_cuda_send(struct lf_cuda *cuda, void *to, const void *pinned, size_t bytes);
 void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes);
 void lf_cuda_copy(struct lf_cuda *cuda, void *to, const void *from, size_t bytes); // on the device
 // Waits until the bytes are there; zeros after a failure, which is kept.

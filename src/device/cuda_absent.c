@@ -40,6 +40,11 @@ enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t byt
     return lf_cuda_alloc(cuda, out, bytes, what, err);
 }
 
+enum lf_status lf_cuda_alloc_pinned(struct lf_cuda *cuda, void **out, size_t bytes,
+                                    const char *what, struct lf_error *err) {
+    return lf_cuda_alloc(cuda, out, bytes, what, err);
+}
+
 void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
     LF_ASSERT(!cuda && !memory);
 }
@@ -47,6 +52,10 @@ void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
 void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
     (void)to, (void)from, (void)bytes;
     LF_ASSERT(!cuda);
+}
+
+void lf_cuda_send(struct lf_cuda *cuda, void *to, const void *pinned, size_t bytes) {
+    lf_cuda_upload(cuda, to, pinned, bytes);
 }
 
 void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {

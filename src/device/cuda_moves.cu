@@ -20,14 +20,21 @@ uint64_t lf_cuda_held_bytes(const struct lf_cuda *cuda, uint64_t *most) {
     return __atomic_load_n(&cuda->held, __ATOMIC_RELAXED);
 }
 
-static enum lf_status alloc(struct lf_cuda *cuda, void **out, size_t bytes, bool is_shared,
-                            const char *what, struct lf_error *err) {
+static cudaError_t take(struct lf_cuda *cuda, void **out, size_t bytes, enum cudaMemoryType type) {
+    if (type == cudaMemoryTypeManaged)
+        return cudaMallocManaged(out, bytes);
+    if (type == cudaMemoryTypeHost)
+        return cudaMallocHost(out, bytes);
+    return cudaMallocAsync(out, bytes, cuda->stream);
+}
+
+static enum lf_status alloc(struct lf_cuda *cuda, void **out, size_t bytes,
+                            enum cudaMemoryType type, const char *what, struct lf_error *err) {
     *out = NULL;
     if (!lf_cuda_ready(cuda))
         return lf_fail(err, cuda->failure.status, "%s", cuda->failure.text);
     bytes += !bytes;
-    cudaError_t status = is_shared ? cudaMallocManaged(out, bytes)
-                                   : cudaMallocAsync(out, bytes, cuda->stream);
+    cudaError_t status = take(cuda, out, bytes, type);
     if (status == cudaSuccess) {
         count(cuda);
         return LF_OK;
@@ -44,12 +51,17 @@ static enum lf_status alloc(struct lf_cuda *cuda, void **out, size_t bytes, bool
 
 enum lf_status lf_cuda_alloc(struct lf_cuda *cuda, void **out, size_t bytes, const char *what,
                              struct lf_error *err) {
-    return alloc(cuda, out, bytes, false, what, err);
+    return alloc(cuda, out, bytes, cudaMemoryTypeDevice, what, err);
 }
 
 enum lf_status lf_cuda_alloc_shared(struct lf_cuda *cuda, void **out, size_t bytes,
                                     const char *what, struct lf_error *err) {
-    return alloc(cuda, out, bytes, true, what, err);
+    return alloc(cuda, out, bytes, cudaMemoryTypeManaged, what, err);
+}
+
+enum lf_status lf_cuda_alloc_pinned(struct lf_cuda *cuda, void **out, size_t bytes,
+                                    const char *what, struct lf_error *err) {
+    return alloc(cuda, out, bytes, cudaMemoryTypeHost, what, err);
 }
 
 void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
@@ -61,6 +73,8 @@ void lf_cuda_free(struct lf_cuda *cuda, void *memory) {
     cudaError_t status = cudaPointerGetAttributes(&about, memory);
     if (status == cudaSuccess && about.type == cudaMemoryTypeManaged)
         status = cudaFree(memory);
+    else if (status == cudaSuccess && about.type == cudaMemoryTypeHost)
+        status = cudaFreeHost(memory);
     else if (status == cudaSuccess)
         status = cudaFreeAsync(memory, cuda->stream);
     lf_cuda_note(cuda, status, "freeing memory");
@@ -91,6 +105,12 @@ void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t byt
         lf_cuda_note(cuda, cudaMemcpyAsync((uint8_t *)to + at, room, n, cudaMemcpyHostToDevice,
                                            cuda->stream), "upload");
     }
+}
+
+void lf_cuda_send(struct lf_cuda *cuda, void *to, const void *pinned, size_t bytes) {
+    if (lf_cuda_ready(cuda) && bytes)
+        lf_cuda_note(cuda, cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice,
+                                           cuda->stream), "upload");
 }
 
 void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {

@@ -3,11 +3,12 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "device/cuda_dummy.h"
 #include "model/weights.h"
 
-// Tensors start on lines of the device; a slice is touched by one thread and sent as a whole.
-enum { LINE = 128, SLICE_BYTES = 4 << 20, SLICES = 32, TOUCH_BYTES = 4096 };
+// Tensors start on lines of the device; a slice is read by one thread and sent as a whole.
+enum { LINE = 128, SLICE_BYTES = 4 << 20, SLICES = 32, HALVES = 2 };
 
 #define GB 1000000000
 
@@ -139,21 +140,27 @@ static bool is_again(const struct pieces *p, uint64_t i) {
     return i && piece->from == piece[-1].from && piece->bytes == piece[-1].bytes;
 }
 
-// What goes over together: pages come from the disk by all threads, then one sends them.
+// What goes over together: all threads read it into one half, while the other half is on its way.
 struct batch {
     struct lf_weights_move *move;
+    uint8_t *half[HALVES];
     const uint8_t *from[SLICES];
     uint64_t at[SLICES], bytes[SLICES];
-    uint32_t n;
+    uint32_t n, batches;
     uint64_t sent, told;
     double start;
 };
 
-static void touch(void *ctx, uint32_t i, uint32_t worker) {
+static uint8_t *room_of(const struct batch *b, uint32_t slice) {
+    return b->half[b->batches % HALVES] + (size_t)slice * SLICE_BYTES;
+}
+
+static void read_slice(void *ctx, uint32_t i, uint32_t worker) {
     const struct batch *b = ctx;
     (void)worker;
-    for (uint64_t at = 0; at < b->bytes[i]; at += TOUCH_BYTES)
-        (void)*(const volatile uint8_t *)(b->from[i] + at);
+    lf_memory_bring(b->from[i], b->bytes[i]);
+    memcpy(room_of(b, i), b->from[i], b->bytes[i]);
+    lf_checkpoint_forget(b->move->checkpoint, b->from[i], b->bytes[i]);
 }
 
 // A line at each tenth of what takes a while, and at the end.
@@ -167,14 +174,21 @@ static void tell(struct batch *b) {
            (double)m->bytes / GB, seconds > 0 ? sent / GB / seconds : 0);
 }
 
-static void send(struct batch *b) {
+static enum lf_status send(struct batch *b, struct lf_error *err) {
     const struct lf_weights_move *m = b->move;
-    lf_pool_run(m->pool, b->n, touch, b);
+    lf_pool_run(m->pool, b->n, read_slice, b);
+    // The half that was sent before this one is free from here on.
+    LF_TRY(lf_mem_wait(m->memory, err));
     for (uint32_t i = 0; i < b->n; i++) {
-        lf_mem_upload(m->memory, (uint8_t *)m->block + b->at[i], b->from[i], b->bytes[i]);
-        lf_checkpoint_forget(m->checkpoint, b->from[i], b->bytes[i]);
+        uint8_t *there = (uint8_t *)m->block + b->at[i];
+        if (m->cuda)
+            lf_cuda_send(m->cuda, there, room_of(b, i), b->bytes[i]);
+        else
+            lf_mem_upload(m->memory, there, room_of(b, i), b->bytes[i]);
     }
+    b->batches++;
     b->n = 0;
+    return LF_OK;
 }
 
 // Linear maps of made-up weights were not written here: the device does it in their place.
@@ -188,7 +202,7 @@ static bool make_up(const struct lf_weights_move *m, const struct piece *piece, 
 }
 
 // A tensor that several pointers name goes over once.
-static void send_all(struct batch *b, const struct pieces *p) {
+static enum lf_status send_all(struct batch *b, const struct pieces *p, struct lf_error *err) {
     uint64_t end = 0, start = 0;
     for (uint64_t i = 0; i < p->n; i++) {
         const struct piece *piece = &p->piece[i];
@@ -204,12 +218,35 @@ static void send_all(struct batch *b, const struct pieces *p) {
             b->at[b->n] = start + at;
             b->bytes[b->n++] = n;
             if (b->n == SLICES)
-                send(b);
+                LF_TRY(send(b, err));
         }
         b->sent = end;
         tell(b);
     }
-    send(b);
+    LF_TRY(send(b, err));
+    return lf_mem_wait(b->move->memory, err);
+}
+
+// Pinned, so that the device reads it by itself.
+static enum lf_status open_halves(struct batch *b, struct lf_error *err) {
+    const size_t bytes = (size_t)SLICES * SLICE_BYTES;
+    for (uint32_t i = 0; i < HALVES; i++) {
+        void *half = b->move->cuda ? NULL : malloc(bytes);
+        if (b->move->cuda)
+            LF_TRY(lf_cuda_alloc_pinned(b->move->cuda, &half, bytes, "weights on their way", err));
+        else if (!half)
+            return lf_fail(err, LF_E_MEM, "out of memory for weights on their way");
+        b->half[i] = half;
+    }
+    return LF_OK;
+}
+
+static void close_halves(struct batch *b) {
+    for (uint32_t i = 0; i < HALVES; i++)
+        if (b->move->cuda)
+            lf_cuda_free(b->move->cuda, b->half[i]);
+        else
+            free(b->half[i]);
 }
 
 enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *w,
@@ -227,11 +264,12 @@ enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *
     for (uint64_t i = 0; i < p.n; i++)
         move->bytes += is_again(&p, i) ? 0 : taken(&p.piece[i]);
     move->block = lf_mem_alloc(move->memory, move->bytes);
-    if (move->block)
-        send_all(&batch, &p);
-    else
+    if (!move->block)
         lf_fail(err, LF_E_MEM, "no memory for weights of %.2f GB on the device",
                 (double)move->bytes / GB);
+    else if (open_halves(&batch, err) == LF_OK)
+        (void)!send_all(&batch, &p, err);
+    close_halves(&batch);
     free(p.piece);
-    return move->block ? lf_mem_wait(move->memory, err) : err->status;
+    return err->status;
 }

@@ -197,6 +197,24 @@ static void do_bytes_come_back_as_they_went(void **state) {
     free(back);
 }
 
+static void does_pinned_memory_go_over_and_come_free(void **state) {
+    struct lf_error err = LF_ERROR_INIT;
+    struct lf_cuda *cuda = open_device();
+    void *pinned, *there;
+    char back[4];
+    (void)state;
+    assert_int_equal(lf_cuda_alloc_pinned(cuda, &pinned, sizeof back, "a half", &err), LF_OK);
+    assert_int_equal(lf_cuda_alloc(cuda, &there, sizeof back, "its place", &err), LF_OK);
+    memcpy(pinned, "abc", sizeof back);
+    lf_cuda_send(cuda, there, pinned, sizeof back);
+    assert_int_equal(lf_cuda_download(cuda, back, there, sizeof back, &err), LF_OK);
+    assert_string_equal(back, "abc");
+    lf_cuda_free(cuda, there);
+    lf_cuda_free(cuda, pinned);
+    assert_int_equal(lf_cuda_wait(cuda, &err), LF_OK);
+    lf_cuda_close(cuda);
+}
+
 static void are_held_bytes_counted_and_their_peak_kept(void **state) {
     struct lf_cuda *cuda = open_device();
     struct lf_cuda_memory memory;
@@ -350,6 +368,7 @@ int main(void) {
         cmocka_unit_test_setup(do_launches_aside_in_a_graph_have_to_be_joined, reset),
         cmocka_unit_test_setup(do_tables_of_a_graph_keep_to_what_was_asked_for, reset),
         cmocka_unit_test_setup(do_bytes_come_back_as_they_went, reset),
+        cmocka_unit_test_setup(does_pinned_memory_go_over_and_come_free, reset),
         cmocka_unit_test_setup(are_held_bytes_counted_and_their_peak_kept, reset),
         cmocka_unit_test_setup(does_memory_that_is_not_there_leave_no_failure, reset),
         cmocka_unit_test_setup(does_a_read_after_a_failure_give_zeros, reset),

@@ -68,8 +68,8 @@ class Checks:
 class Server:
     """One `lanefold serve --port 0`, on the demo unless told, until the with block ends."""
 
-    def __init__(self, *flags, model=ROOT / "models" / "demo"):
-        self.command = [BINARY, "serve", str(model), "--port", "0", *DEVICE, *flags]
+    def __init__(self, *flags, model=ROOT / "models" / "demo", device=()):
+        self.command = [BINARY, "serve", str(model), "--port", "0", *(device or DEVICE), *flags]
         self.lines = []
         self.url = None
 
