@@ -277,6 +277,9 @@ enum lf_status lf_memory_check(const struct lf_memory *memory, struct lf_target 
     uint64_t planned = memory->place->cuda ? memory->plan.host_need
                                            : memory->plan.need - mapped_bytes(memory);
     bool exceeded = false;
+    const struct lf_target_info *info = target->ops->info(target);
+    lf_log(LF_LOG_INFO, "memory: a chunk of %u rows and a launch of %u run once to be measured",
+           info->chunk_rows_max, info->launch_rows_max);
     LF_TRY(lf_target_warm(target, err));
     lf_model_memory_read(target, &taken);
     lf_plan_measure(lines, &memory->plan, &taken);

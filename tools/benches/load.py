@@ -58,7 +58,8 @@ def read_rate(files):
 
 def load(folder):
     """GB/s that the server tells of its weights, and seconds from its start until it answers."""
-    with Server("--context", "4096", "--parallel", "2", "--no-drafts", model=folder) as server:
+    with Server("--context", "4096", "--parallel", "2", "--no-drafts", "--chunk-rows", "256",
+                model=folder) as server:
         rates = re.findall(r"on the device, ([0-9.]+) GB/s", server.log())
         return float(rates[-1]) if rates else float("nan"), server.ready_ms / 1e3
 
