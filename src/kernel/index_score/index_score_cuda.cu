@@ -8,20 +8,21 @@
 enum { TILE = 16, PASS = 2 * TILE, WARPS = 8, THREADS = WARPS * LF_WARP, DIM_MAX = 128 };
 enum { HEADS = 32, HEAD_TILE = 8, HEAD_TILES = HEADS / HEAD_TILE, Z_STRIDE = HEADS + 4 };
 
-// Four lanes share an entry or a head, each a group of GROUP elements: PAIRS pairs j, j+4 of eight.
-enum { GROUP = 32, WORDS = GROUP / 8, PAIRS = GROUP / 2 };
+// Four lanes share an entry or a head, each a GROUP of elements, two pairs j, j+4 of eight a step.
+enum { GROUP = 32, WORDS = GROUP / 8, STEPS = GROUP / 4, HALVES = HEAD_TILES / 2 };
 
 // Exponents that meet no end of float32; the most that spans of query and key may add up to.
 enum { EXPONENT_MIN = 77, EXPONENT_MAX = 177, SPAN_NEVER = 255, SPAN_MAX = 12 };
 
-struct stage {
+// Read four heads at a time: a lane's entry begins four banks after its neighbour's.
+struct alignas(16) stage {
     float z[PASS][Z_STRIDE]; // through the ReLU
     float weight[HEADS];
 };
 
-// Of one lane: its group of the heads of a tile.
+// A row's queries as the lanes of a step need them: two pairs of each of two tiles' heads.
 struct query {
-    uint32_t pair[HEAD_TILES][PAIRS];
+    uint4 of[STEPS][HALVES][LF_WARP];
 };
 
 // Of one lane: its group of an entry.
@@ -29,20 +30,32 @@ struct codes {
     uint32_t word[WORDS], exponent; // of the scale; SPAN_NEVER is NaN
 };
 
-__device__ static void load_query(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
-                                  struct query *query) {
-    uint32_t lane = threadIdx.x % LF_WARP, at = lane % 4 * GROUP;
+// Sums of a lane: two entries by two heads of each tile.
+struct sums {
+    float of[2][HEAD_TILES][4];
+};
+
+// The lane's words of a step and two tiles from device memory; zeros past heads and elements.
+__device__ static uint4 load_words(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
+                                   uint32_t step, uint32_t half) {
+    uint32_t lane = threadIdx.x % LF_WARP, at = lane % 4 * GROUP, word[4];
 #pragma unroll
-    for (uint32_t tile = 0; tile < HEAD_TILES; tile++) {
-        uint32_t h = head + tile * HEAD_TILE + lane / 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t h = head + (2 * half + i / 2) * HEAD_TILE + lane / 4, pair = 2 * step + i % 2;
         const uint16_t *q = a.q + ((size_t)row * a.heads + h) * a.dim + at;
-        bool is_there = h < a.heads && at < a.dim;
-#pragma unroll
-        for (uint32_t i = 0; i < PAIRS; i++) {
-            uint32_t first = i / 4 * 8 + i % 4;
-            query->pair[tile][i] = is_there ? q[first] | (uint32_t)q[first + 4] << 16 : 0;
-        }
+        q += pair / 4 * 8 + pair % 4;
+        word[i] = h < a.heads && at < a.dim ? q[0] | (uint32_t)q[4] << 16 : 0;
     }
+    return {word[0], word[1], word[2], word[3]};
+}
+
+// The first heads' words, for all warps.
+__device__ static void fill_query(const struct lf_index_score_args &a, uint32_t row,
+                                  struct query *query) {
+    for (uint32_t step = threadIdx.x / LF_WARP; step < STEPS; step += WARPS)
+        for (uint32_t half = 0; half < HALVES; half++)
+            query->of[step][half][threadIdx.x % LF_WARP] = load_words(a, row, 0, step, half);
+    __syncthreads();
 }
 
 // Powers of two between the lowest place and the greatest number of any head's query.
@@ -130,16 +143,17 @@ __device__ static bool find_top(const struct codes &codes, uint32_t span, uint32
            (low >= EXPONENT_MIN && high <= EXPONENT_MAX && high - low + span <= SPAN_MAX);
 }
 
-// Pairs of bf16 numbers, 2^(127 - top) times what the codes say.
-__device__ static void widen(const struct codes &codes, uint32_t top, uint32_t pair[PAIRS]) {
+// In both halves: what makes codes in bf16's places 2^(127 - top) times what they say.
+__device__ static uint32_t factor_of(const struct codes &codes, uint32_t top) {
     uint32_t biased = 253 + codes.exponent - top; // of 2^126 and the scale
-    uint32_t factor = (biased <= 253 ? biased << 7 : 0) * 0x10001u;
-#pragma unroll
-    for (uint32_t i = 0; i < PAIRS; i++) {
-        uint32_t word = codes.word[i / 4], at = i % 4 * 4;
-        uint32_t size = (at < 6 ? word << (6 - at) : word >> (at - 6)) & 0x01C001C0u;
-        pair[i] = lf_mul_bf16x2(size | (word << (12 - at) & 0x80008000u), factor);
-    }
+    return (biased <= 253 ? biased << 7 : 0) * 0x10001u;
+}
+
+// Pair i of the lane's group.
+__device__ static uint32_t widen(const struct codes &codes, uint32_t factor, uint32_t i) {
+    uint32_t word = codes.word[i / 4], at = i % 4 * 4;
+    uint32_t size = (at < 6 ? word << (6 - at) : word >> (at - 6)) & 0x01C001C0u;
+    return lf_mul_bf16x2(size | (word << (12 - at) & 0x80008000u), factor);
 }
 
 __device__ static float relu(float z) {
@@ -149,26 +163,44 @@ __device__ static float relu(float z) {
     return z < 0.0f ? 0.0f : z;
 }
 
-// Dot products of a tile's entries with the heads; exact sums in any order.
-__device__ static void multiply(const struct codes codes[2], const uint32_t top[2],
-                                const struct query &query, uint32_t heads, float (*z)[Z_STRIDE]) {
-    uint32_t lane = threadIdx.x % LF_WARP, key[2][PAIRS];
-    widen(codes[0], top[0], key[0]);
-    widen(codes[1], top[1], key[1]);
+// Dot products of a pass with the heads; exact sums in any order.
+__device__ static void multiply(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
+                                const struct codes codes[4], const uint32_t factor[4],
+                                const struct query &query, struct sums *sums) {
 #pragma unroll
-    for (uint32_t tile = 0; tile < HEAD_TILES; tile++) {
-        if (tile * HEAD_TILE >= heads)
-            break;
-        float sum[4] = {};
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint32_t key[2][4];
 #pragma unroll
-        for (uint32_t i = 0; i < PAIRS; i += 2) {
-            const uint32_t a[4] = {key[0][i], key[1][i], key[0][i + 1], key[1][i + 1]};
-            lf_mma_bf16(sum, a, &query.pair[tile][i]);
+        for (uint32_t i = 0; i < 8; i++)
+            key[i / 4][i % 4] = widen(codes[i / 4 * 2 + i % 2], factor[i / 4 * 2 + i % 2],
+                                      2 * step + i % 4 / 2);
+#pragma unroll
+        for (uint32_t half = 0; half < HALVES; half++) {
+            uint4 four = a.heads > HEADS ? load_words(a, row, head, step, half)
+                                         : query.of[step][half][threadIdx.x % LF_WARP];
+            const uint32_t first[2] = {four.x, four.y}, second[2] = {four.z, four.w};
+#pragma unroll
+            for (uint32_t tile = 0; tile < 2; tile++) {
+                lf_mma_bf16(sums->of[tile][2 * half], key[tile], first);
+                lf_mma_bf16(sums->of[tile][2 * half + 1], key[tile], second);
+            }
         }
+    }
+}
+
+// Sums of a pass to where each lane finds those of its entry.
+__device__ static void store_sums(const struct sums &sums, const uint32_t top[4],
+                                  float (*z)[Z_STRIDE]) {
+    uint32_t lane = threadIdx.x % LF_WARP;
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            z[lane / 4 + i / 2 * 8][tile * HEAD_TILE + lane % 4 * 2 + i % 2] =
-                relu(sum[i] * lf_f32_from_bits(top[i / 2] << 23));
+    for (uint32_t i = 0; i < 4; i++) {
+        float scale = lf_f32_from_bits(top[i] << 23);
+#pragma unroll
+        for (uint32_t tile = 0; tile < HEAD_TILES; tile++) {
+            const float *of = sums.of[i / 2][tile] + i % 2 * 2;
+            *(float2 *)&z[lane / 4 + i * 8][tile * HEAD_TILE + lane % 4 * 2] = {
+                relu(of[0] * scale), relu(of[1] * scale)};
+        }
     }
 }
 
@@ -194,12 +226,14 @@ __device__ static void fill_stage(const struct lf_index_score_args &a, uint32_t 
                                   const struct lf_items &items, uint32_t first, uint32_t span,
                                   const struct codes codes[4], const struct query &query,
                                   struct stage *stage) {
-    uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS, top[4];
-    uint32_t lane = threadIdx.x % LF_WARP, item = first + lane;
+    uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
+    uint32_t lane = threadIdx.x % LF_WARP, item = first + lane, top[4], factor[4];
     bool exact = true;
 #pragma unroll
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 4; i++) {
         exact &= find_top(codes[i], span, &top[i]);
+        factor[i] = factor_of(codes[i], top[i]);
+    }
     exact = __ballot_sync(LF_ALL_LANES, !exact) == 0;
     uint32_t of = head + lane;
     float scale = a.weight_scale;
@@ -209,8 +243,9 @@ __device__ static void fill_stage(const struct lf_index_score_args &a, uint32_t 
     if (lane < heads)
         stage->weight[lane] = lf_bf16_to_f32(a.head_weight[(size_t)row * a.heads + of]) * scale;
     if (exact) {
-        multiply(codes, top, query, heads, stage->z);
-        multiply(codes + 2, top + 2, query, heads, stage->z + TILE);
+        struct sums sums = {};
+        multiply(a, row, head, codes, factor, query, &sums);
+        store_sums(sums, top, stage->z);
     } else if (item < items.n) {
         multiply_slowly(a, row, head, heads, lf_item_entry(&items, item), stage->z);
     }
@@ -218,17 +253,27 @@ __device__ static void fill_stage(const struct lf_index_score_args &a, uint32_t 
 }
 
 __device__ static float add_heads(const struct stage *stage, uint32_t heads, float total) {
-    const float *z = stage->z[threadIdx.x % LF_WARP];
+    const float *z = stage->z[threadIdx.x % LF_WARP], *weight = stage->weight;
+    uint32_t fours = heads / 4 * 4;
 #pragma unroll 8
-    for (uint32_t h = 0; h < heads; h++)
-        total = fmaf(stage->weight[h], z[h], total);
+    for (uint32_t h = 0; h < fours; h += 4) {
+        float4 w = *(const float4 *)&weight[h], four = *(const float4 *)&z[h];
+        total = fmaf(w.x, four.x, total);
+        total = fmaf(w.y, four.y, total);
+        total = fmaf(w.z, four.z, total);
+        total = fmaf(w.w, four.w, total);
+    }
+    for (uint32_t h = fours; h < heads; h++)
+        total = fmaf(weight[h], z[h], total);
     __syncwarp();
     return total;
 }
 
-__global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_index_score_args a) {
+__global__ static void __launch_bounds__(THREADS, 2)
+index_score_items(struct lf_index_score_args a) {
     lf_take_turn();
     __shared__ struct stage stages[WARPS];
+    __shared__ struct query query;
     uint32_t row = blockIdx.x, warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
     uint32_t first = (blockIdx.y * WARPS + warp) * PASS, step = gridDim.y * WARPS * PASS;
     struct lf_items items = lf_items_of(&a.candidates, row, a.visible[row]);
@@ -237,8 +282,7 @@ __global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_in
     if (blockIdx.y * WARPS * PASS >= items.n)
         return;
     uint32_t span = query_span(a, row);
-    struct query query;
-    load_query(a, row, 0, &query);
+    fill_query(a, row, &query);
     struct codes codes[4];
     fetch_pass(a, row, items, first, codes);
     for (; first < items.n; first += step) {
@@ -246,8 +290,6 @@ __global__ static void __launch_bounds__(THREADS) index_score_items(struct lf_in
         fetch_pass(a, row, items, first + step, codes);
         float total = 0;
         for (uint32_t head = 0; head < a.heads; head += HEADS) {
-            if (a.heads > HEADS)
-                load_query(a, row, head, &query);
             fill_stage(a, row, head, items, first, span, now, query, &stages[warp]);
             uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
             total = add_heads(&stages[warp], heads, total);
