@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Everything of the CUDA column that needs a device: bytes against the CPU, times, memory and races.
-# Usage: tools/gpu_check.sh [BUILD]; BUILD's check_cuda is built unless it is there.
+# All of the CUDA column that needs a device: bytes, contract, exactness, benches, memory and races.
+# Usage: tools/gpu_check.sh [BUILD]: uses what is there; an absent one is made, of the check alone.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-build=${1:-build-gpu}
+build=$(realpath -m "${1:-build-gpu}")
 check=$build/tests/cuda/check_cuda
 failed=0
 
@@ -25,15 +25,24 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
 part 60 "$check" small
 part 150 "$check" all
 part 60 "$check" time
-part 60 compute-sanitizer --tool memcheck --error-exitcode 9 "$check" small
-# The contract needs the whole program: -Dcuda=enabled, and src/cuda.so for the controls.
+# The contract, rounds and replies need the whole program: -Dcuda=enabled, src/cuda.so for faults.
 if [ -x "$build/src/lanefold" ]; then
+  part 90 "$build/src/lanefold" bench layers tests/data --dummy-weights 1 --engram-rows 131072 \
+    --device cuda --reps 1 --lanes 1,4,16
+  for exact in "$build"/tests/exact/test_exact_[!f]* "$build"/tests/exact/test_exact_forced; do
+    [ -f "$exact" ] && part 120 "$exact" --device cuda
+  done
+  golden=$build/tests/golden/test_golden_gpu
+  [ -x "$golden" ] && part 120 env CUDA_LAUNCH_BLOCKING=1 "$golden" all
+  part 120 env LF_BINARY="$build/src/lanefold" LF_DEVICE=cuda python3 tools/bench concurrent cache \
+    ladder logprobs hit greedy
   faults=()
   [ -e "$build/src/cuda.so" ] && faults=(--faults "$build/src")
   part 300 "$build/src/lanefold" contract --backend cuda "${faults[@]}"
 else
-  echo "== contract not run: no $build/src/lanefold"
+  echo "== no $build/src/lanefold: no contract, no rounds, no replies"
 fi
+part 60 compute-sanitizer --tool memcheck --error-exitcode 9 "$check" small
 # Races are looked for kernel by kernel: the tool slows those that use much shared memory.
 for kernel in $(sed -n 's/^LF_KERNEL(\(.*\))$/\1/p' src/kernel/registry.def); do
   # Of a warp that passes a barrier by one lane the tool reports the others (docs/cuda.md).

@@ -26,7 +26,8 @@ static int close_all(void **state) {
 static void poison_rings(struct lf_target *target) {
     struct lf_v41 *m = (struct lf_v41 *)target;
     for (uint32_t l = 0; l < m->t->layers; l++)
-        memset(m->state[0].ring[l], 0xFF, (size_t)m->shape.ring_rows * m->shape.window_bytes);
+        lf_exact_spoil(target, m->state[0].ring[l],
+                       (size_t)m->shape.ring_rows * m->shape.window_bytes);
 }
 
 // Rows that follow a boundary read all that the cone left there.

@@ -36,7 +36,8 @@ static void propose(struct lf_target *target, uint32_t slot, uint32_t pending,
     lf_exact_must(target->drafter->propose(target, &ask, 1, &out->draft, &err), &err);
     if (out->draft.n != BLOCK)
         lf_exact_differ("drafts", "slot %u: %u drafts, expected %d", slot, out->draft.n, BLOCK);
-    memcpy(out->logits, ((struct lf_v41 *)target)->work.logits, sizeof out->logits);
+    lf_exact_read(target, out->logits, ((struct lf_v41 *)target)->work.logits,
+                  sizeof out->logits);
 }
 
 static void same(const struct pass *got, const struct pass *want, const char *what, uint64_t at) {
@@ -48,10 +49,11 @@ static void same(const struct pass *got, const struct pass *want, const char *wh
 // Taps and context rows of NaN codes: what a pass reads without its being made shows.
 static void poison(struct lf_target *target, uint32_t slot) {
     struct lf_v41 *m = (struct lf_v41 *)target;
-    memset(m->state[slot].taps, 0xFF,
-           sizeof(uint16_t) * m->shape.ring_rows * (size_t)m->shape.tap_size);
+    lf_exact_spoil(target, m->state[slot].taps,
+                   sizeof(uint16_t) * m->shape.ring_rows * (size_t)m->shape.tap_size);
     for (uint32_t l = m->t->layers; l < m->shape.rings; l++)
-        memset(m->state[slot].ring[l], 0xFF, (size_t)m->shape.ring_rows * m->shape.window_bytes);
+        lf_exact_spoil(target, m->state[slot].ring[l],
+                       (size_t)m->shape.ring_rows * m->shape.window_bytes);
 }
 
 static void advance(struct lf_target *target, uint32_t slot, uint32_t at, uint32_t rows,

@@ -8,6 +8,8 @@
 // Of a build with a planted fault: the part that must differ, and whether it did.
 static const char *expected;
 static bool differed;
+// Where models run.
+static const char *device = "cpu";
 
 void lf_exact_must(enum lf_status status, const struct lf_error *err) {
     if (status != LF_OK)
@@ -15,7 +17,9 @@ void lf_exact_must(enum lf_status status, const struct lf_error *err) {
 }
 
 void lf_exact_open(struct lf_exact *exact) {
+    struct lf_error err = LF_ERROR_INIT;
     lf_demo_open(&exact->demo);
+    lf_exact_must(lf_place_open(&exact->place, device, 0, &err), &err);
     lf_golden_open(&exact->prompt, "recall");
     for (uint32_t i = 0; i < 2 * LF_EXACT_CONTEXT; i++)
         exact->ids[i] = (uint32_t)exact->prompt.ids[i % exact->prompt.rows];
@@ -27,6 +31,7 @@ void lf_exact_open(struct lf_exact *exact) {
 
 void lf_exact_close(struct lf_exact *exact) {
     lf_golden_close(&exact->prompt);
+    lf_place_close(&exact->place);
     lf_demo_close(&exact->demo);
 }
 
@@ -35,10 +40,35 @@ struct lf_target *lf_exact_target(struct lf_exact *exact, const struct lf_model_
     struct lf_error err = LF_ERROR_INIT;
     all.context = LF_EXACT_CONTEXT;
     all.chunk_rows = LF_EXACT_CONTEXT;
+    all.device = lf_place_model(&exact->place);
     struct lf_target *target = lf_demo_target(&exact->demo, &all);
     for (uint32_t s = 0; s < target->ops->info(target)->slots; s++)
         lf_exact_must(target->ops->grow(target, s, LF_EXACT_CONTEXT, &err), &err);
     return target;
+}
+
+static struct lf_mem *memory_of(struct lf_target *target) {
+    return ((struct lf_v41 *)target)->device.memory;
+}
+
+void lf_exact_read(struct lf_target *target, void *to, const void *from, size_t bytes) {
+    struct lf_error err = LF_ERROR_INIT;
+    lf_mem_download(memory_of(target), to, from, bytes);
+    lf_exact_must(lf_mem_wait(memory_of(target), &err), &err);
+}
+
+void lf_exact_write(struct lf_target *target, void *to, const void *from, size_t bytes) {
+    struct lf_error err = LF_ERROR_INIT;
+    lf_mem_upload(memory_of(target), to, from, bytes);
+    lf_exact_must(lf_mem_wait(memory_of(target), &err), &err);
+}
+
+void lf_exact_spoil(struct lf_target *target, void *at, size_t bytes) {
+    void *codes = malloc(bytes);
+    assert_non_null(codes);
+    memset(codes, 0xFF, bytes);
+    lf_exact_write(target, at, codes, bytes);
+    free(codes);
 }
 
 void lf_exact_differ(const char *part, const char *format, ...) {
@@ -88,8 +118,8 @@ void lf_outcome_state(struct lf_target *target, uint32_t slot, struct lf_outcome
     memset(out->tap, 0, sizeof out->tap);
     // Rows before taps_from ran without taps: only a restored slot has such within reach.
     for (uint64_t i = 1; i <= LF_EXACT_TAPS && i <= s->length - s->taps_from; i++)
-        memcpy(out->tap[i - 1], s->taps + (s->length - i) % ring * LF_EXACT_TAP_SIZE,
-               sizeof out->tap[0]);
+        lf_exact_read(target, out->tap[i - 1],
+                      s->taps + (s->length - i) % ring * LF_EXACT_TAP_SIZE, sizeof out->tap[0]);
     lf_exact_must(target->ops->digest(target, slot, out->digest, &err), &err);
 }
 
@@ -133,6 +163,8 @@ int lf_exact_main(int argc, char **argv, const struct CMUnitTest *test, size_t n
             cmocka_set_test_filter(argv[i + 1]);
         else if (!strcmp(argv[i], "--expect-red"))
             expected = argv[i + 1];
+        else if (!strcmp(argv[i], "--device"))
+            device = argv[i + 1];
     }
     int failed = _cmocka_run_group_tests(argv[0], test, n, open, close);
     // A check that turns red leaves its test at once and frees nothing: no leak counts then.

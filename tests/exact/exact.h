@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "golden.h"
+#include "lane/place.h"
 #include "model/v41.h"
 
 enum {
@@ -16,9 +17,10 @@ enum {
     LF_EXACT_TAP_SIZE = 768,
 };
 
-// The model's folder and a long text: the golden prompt recall, over and over.
+// The model's folder, where it runs, and a long text: the golden prompt recall, over and over.
 struct lf_exact {
     struct lf_demo demo;
+    struct lf_place place;
     struct lf_golden prompt;
     uint32_t ids[2 * LF_EXACT_CONTEXT];
 };
@@ -26,6 +28,12 @@ void lf_exact_open(struct lf_exact *exact);
 void lf_exact_close(struct lf_exact *exact);
 // A target with that many slots and threads (0: the default) and storage for the whole context.
 struct lf_target *lf_exact_target(struct lf_exact *exact, const struct lf_model_options *options);
+
+// What kernels read and wrote, wherever that is.
+void lf_exact_read(struct lf_target *target, void *to, const void *from, size_t bytes);
+void lf_exact_write(struct lf_target *target, void *to, const void *from, size_t bytes);
+// Bytes of NaN codes.
+void lf_exact_spoil(struct lf_target *target, void *at, size_t bytes);
 
 // What must not differ by a bit.
 struct lf_outcome {
@@ -60,6 +68,6 @@ void lf_exact_round(struct lf_target *target, uint32_t slot, uint64_t position, 
                     float logits[LF_EXACT_VOCAB]);
 void lf_exact_must(enum lf_status status, const struct lf_error *err);
 
-// The program: [--test PATTERN] [--expect-red PART], which passes when that part differed.
+// The program: [--test PATTERN] [--device NAME] [--expect-red PART], which has to differ to pass.
 int lf_exact_main(int argc, char **argv, const struct CMUnitTest *test, size_t n,
                   CMFixtureFunction open, CMFixtureFunction close);
