@@ -224,7 +224,7 @@ static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product
 static const struct lf_control controls[] = {
     {1, "the newest entries instead of the best", LF_GATE_BOUND, 0},
     {2, "half the candidate blocks", LF_GATE_BOUND, 0},
-    {3, "ties to the higher index", LF_GATE_EDGES, LF_CPU_SETS},
+    {3, "ties to the higher index", LF_GATE_EDGES, 0},
     {4, "the last candidate is skipped", LF_GATE_BOUND | LF_GATE_EDGES, 0},
     {5, "blocks in no order", LF_GATE_BOUND, LF_CPU_SETS},
     {6, "the published blocks ignored", LF_GATE_BOUND, 0},
@@ -234,7 +234,7 @@ static const struct lf_control controls[] = {
     {10, "the sixth row of a launch reads the fifth's scores", LF_GATE_ROWS, 0},
     {11, "a write past the row's list", LF_GATE_MEMORY, 0},
     {12, "entries of the newest block past what is visible", LF_GATE_BOUND, 0},
-    {13, "the second part of a row is left out", LF_GATE_ROWS, LF_CPU_SETS},
+    {13, "the second part of a row is left out", LF_GATE_ROWS, 0},
 };
 
 const struct lf_record lf_index_select_record = {

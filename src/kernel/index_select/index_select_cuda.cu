@@ -120,8 +120,12 @@ __device__ static void list_chosen(const struct source &s, uint32_t from, uint32
         for (uint32_t i = 0; i < OWN; i++) {
             if (item + i >= to || key[i] < threshold)
                 continue;
-            if (key[i] > threshold || own.same < ties)
-                out[chosen_before(own, ties)] = lf_item_entry(&s.items, item + i);
+            uint32_t at = chosen_before(own, ties);
+            bool is_chosen = key[i] > threshold || own.same < ties;
+            LF_CONTROL(3, at -= own.same == ties; // 3: a later tie instead of the last chosen one
+                       is_chosen = key[i] > threshold || own.same + 1 < ties || own.same == ties;)
+            if (is_chosen)
+                out[at] = lf_item_entry(&s.items, item + i);
             own.greater += key[i] > threshold;
             own.same += key[i] == threshold;
         }
@@ -262,6 +266,7 @@ __global__ static void __launch_bounds__(THREADS) index_select_count(struct work
     struct share s = share_of(w);
     if (s.from >= s.to)
         return;
+    LF_CONTROL(13, if (blockIdx.x == 1) return;) // 13: the second part of a row is left out
     struct found found = {0, 0};
     if (w.digit > 0)
         found = resume(s.progress, w.digit - 1, s.choice.k, &h);
