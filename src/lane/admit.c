@@ -20,13 +20,13 @@ static void empty_slot(struct lf_engine *e, uint32_t slot) {
         lf_engine_die(e, err.text);
 }
 
+// Leaves the lock held: the status is to say at once what becomes of the request.
 static void leave_slot(struct lf_engine *e, struct lf_stream *s) {
     lf_resume_end(e, s);
     empty_slot(e, s->slot);
     pthread_mutex_lock(&e->lock);
     e->slot[s->slot] = NULL;
     e->status.running--;
-    pthread_mutex_unlock(&e->lock);
 }
 
 void lf_slots_release(struct lf_engine *e) {
@@ -35,6 +35,8 @@ void lf_slots_release(struct lf_engine *e) {
         if (!s || !s->done)
             continue;
         leave_slot(e, s);
+        lf_stream_count(e, s);
+        pthread_mutex_unlock(&e->lock);
         lf_stream_finish(e, s);
     }
 }
@@ -44,7 +46,6 @@ void lf_slots_yield(struct lf_engine *e, struct lf_stream *s) {
     s->length = s->reserved = 0;
     s->produced = s->passed = 0;
     s->paused = false;
-    pthread_mutex_lock(&e->lock);
     e->status.yielded++;
     lf_queue_add(e, s, true);
     pthread_mutex_unlock(&e->lock);
@@ -129,11 +130,12 @@ static void refuse(struct lf_engine *e, struct lf_stream *s, const struct lf_err
              "no memory for the prompt's %u tokens (--parallel %u, --context %llu): %.300s",
              s->request.prompt_len, e->info->slots, (unsigned long long)e->info->context,
              err->text);
-    pthread_mutex_lock(&e->lock);
-    lf_queue_remove(e, s);
-    pthread_mutex_unlock(&e->lock);
     bool fresh = err->status == LF_E_MEM && !s->told_admitted;
     lf_stream_end(s, fresh ? LF_DONE_MEMORY : LF_DONE_FAILED, text);
+    pthread_mutex_lock(&e->lock);
+    lf_queue_remove(e, s);
+    lf_stream_count(e, s);
+    pthread_mutex_unlock(&e->lock);
     lf_stream_finish(e, s);
 }
 

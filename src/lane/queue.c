@@ -59,6 +59,7 @@ struct lf_stream *lf_queue_take_ended(struct lf_engine *e, double now) {
         if (!is_over(e, s, now))
             continue;
         lf_queue_remove(e, s);
+        lf_stream_count(e, s);
         s->next = ended;
         ended = s;
     }

@@ -20,11 +20,10 @@ void lf_stream_end(struct lf_stream *s, enum lf_done why, const char *message) {
     snprintf(s->message, sizeof s->message, "%s", message);
 }
 
-static void count_end(struct lf_engine *e, const struct lf_stream *s) {
+void lf_stream_count(struct lf_engine *e, const struct lf_stream *s) {
     struct lf_engine_status *all = &e->status;
-    pthread_mutex_lock(&e->lock);
-    all->prompt_tokens += s->stats.prompt_tokens;
-    all->completion_tokens += s->stats.completion_tokens;
+    all->prompt_tokens += s->request.prompt_len;
+    all->completion_tokens += s->reply.len;
     all->rounds += s->stats.rounds;
     all->plain_rounds += s->stats.plain_rounds;
     all->drafted += s->stats.drafted;
@@ -36,7 +35,6 @@ static void count_end(struct lf_engine *e, const struct lf_stream *s) {
         all->cancelled++;
     else
         all->finished++;
-    pthread_mutex_unlock(&e->lock);
 }
 
 void lf_stream_finish(struct lf_engine *e, struct lf_stream *s) {
@@ -53,7 +51,6 @@ void lf_stream_finish(struct lf_engine *e, struct lf_stream *s) {
     lf_sha256_ids(s->reply.id, s->reply.len, stats->token_sha256);
     if (s->company)
         e->ended[s->request.sampling.temperature > 0][s->company] = s->loss;
-    count_end(e, s);
     s->sink.finished(s->ctx, s->id, s->why, stats, s->message);
     lf_ids_free(&s->reply);
     lf_copy_free(&s->copy);

@@ -132,6 +132,8 @@ void lf_slots_yield(struct lf_engine *engine, struct lf_stream *stream);
 // stream.c
 bool lf_stream_reading(const struct lf_stream *stream);
 void lf_stream_end(struct lf_stream *stream, enum lf_done why, const char *message);
+// Among those that ended, by who takes it out of its slot or the queue; lock held.
+void lf_stream_count(struct lf_engine *engine, const struct lf_stream *stream);
 void lf_stream_finish(struct lf_engine *engine, struct lf_stream *stream); // tells and frees
 // Storage for positions, ahead of use; LF_E_MEM: not now.
 LF_CHECKED enum lf_status lf_stream_reserve(struct lf_engine *engine, struct lf_stream *stream,

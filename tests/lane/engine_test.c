@@ -292,6 +292,42 @@ static void does_closing_drain_running_and_refuse_new_requests(void **state) {
     lf_ids_free(&running.ids);
 }
 
+static uint64_t known(const struct kit *k) {
+    struct lf_engine_status status;
+    lf_engine_status_read(k->engine, &status);
+    return status.running + status.waiting + status.finished + status.cancelled + status.failed;
+}
+
+// Whoever waits for a request to end finds it in one place or the other at any time.
+static void does_the_status_count_every_request_at_any_time(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    static struct heard h[N];
+    struct kit k = {.closed = true};
+    uint32_t prompt[8], ended = 0;
+    kit_open(&k, (struct lf_fake_options){.slots = 3},
+             (struct lf_engine_options){.queue_max = N}, false);
+    kit_prompt(prompt, 8, 3);
+    for (uint32_t i = 0; i < N; i++) {
+        struct lf_request r = kit_request(prompt, 8, 2);
+        kit_submit(&k, i + 1, &r, &h[i]);
+    }
+    for (uint32_t i = 0; i < N; i += 3)
+        lf_engine_cancel(k.engine, i + 1);
+    kit_gate_open(&k);
+    while (ended < N) {
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(known(&k), N);
+        pthread_mutex_lock(&h[ended].lock);
+        bool over = h[ended].finished;
+        pthread_mutex_unlock(&h[ended].lock);
+        ended += over;
+    }
+    for (uint32_t i = 0; i < N; i++)
+        heard_free(&h[i]);
+    kit_close(&k);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_a_reply_follow_the_serial_rule),
@@ -305,6 +341,7 @@ int main(void) {
         cmocka_unit_test(does_a_failed_launch_end_its_streams_alone),
         cmocka_unit_test(are_non_finite_logits_never_sampled),
         cmocka_unit_test(does_closing_drain_running_and_refuse_new_requests),
+        cmocka_unit_test(does_the_status_count_every_request_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
