@@ -14,31 +14,70 @@ struct shape {
 static const char *const names[] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
 static const double widths[] = {2, 2, 4, 1, 0.5};
 
-static void time_maps(struct check *c, const struct regions *g, const struct shape *s,
-                      uint32_t rows) {
-    static struct lf_matrix matrix[VARIANTS * JOBS_MAX];
-    static struct lf_linear_job job[VARIANTS * JOBS_MAX];
+// Launches of a shape, whose weights follow each other through the region.
+struct maps {
+    struct lf_matrix matrix[VARIANTS * JOBS_MAX];
+    struct lf_linear_job job[VARIANTS * JOBS_MAX];
     struct lf_linear_args args[VARIANTS];
-    uint32_t live = s->live ? s->live : s->maps, *group = (uint32_t *)g->out;
+    uint32_t live;
+    double bytes; // that a launch reads
+};
+
+static void fill_maps(struct check *c, const struct regions *g, const struct shape *s,
+                      uint32_t rows, struct maps *maps) {
+    uint32_t *group = (uint32_t *)g->out;
     double bytes = (double)s->out * s->in * widths[s->format];
     size_t step = (size_t)bytes;
-    char text[80];
+    maps->live = s->live ? s->live : s->maps;
+    maps->bytes = bytes * maps->live;
     for (uint32_t i = 0; i < VARIANTS * s->maps; i++) {
         size_t at = (i * step) % (WEIGHT_BYTES - step) / 256 * 256;
-        matrix[i] = (struct lf_matrix){s->format, s->out, s->in, g->weight + at, g->scale};
-        job[i] = (struct lf_linear_job){.w = &matrix[i], .rows = rows, .x = g->x,
-                                        .x_stride = s->in, .y = g->out + (64 << 10),
-                                        .y_stride = s->out};
+        maps->matrix[i] = (struct lf_matrix){s->format, s->out, s->in, g->weight + at, g->scale};
+        maps->job[i] = (struct lf_linear_job){.w = &maps->matrix[i], .rows = rows, .x = g->x,
+                                              .x_stride = s->in, .y = g->out + (64 << 10),
+                                              .y_stride = s->out};
         if (s->live)
-            job[i].group = i % s->maps < s->live ? group : group + 2;
+            maps->job[i].group = i % s->maps < s->live ? group : group + 2;
     }
     for (uint32_t v = 0; v < VARIANTS; v++)
-        args[v] = (struct lf_linear_args){.n_jobs = s->maps, .job = job + v * s->maps};
+        maps->args[v] = (struct lf_linear_args){.n_jobs = s->maps,
+                                                .job = maps->job + v * s->maps};
     lf_cuda_upload(c->on.cuda, group, (uint32_t[]){0, rows, rows, rows}, 4 * sizeof *group);
+}
+
+static void time_maps(struct check *c, const struct regions *g, const struct shape *s,
+                      uint32_t rows) {
+    static struct maps maps;
+    char text[80];
+    fill_maps(c, g, s, rows, &maps);
     snprintf(text, sizeof text, "linear %s %u x %u, %u of %u maps, %u rows", names[s->format],
-             s->out, s->in, live, s->maps, rows);
-    TIME_CALLS(c, text, bytes * live, 2.0 * s->out * s->in * live * rows,
-               lf_cuda_kernels.linear(&c->on, &args[i % VARIANTS]));
+             s->out, s->in, maps.live, s->maps, rows);
+    TIME_CALLS(c, text, maps.bytes, 2.0 * s->out * s->in * maps.live * rows,
+               lf_cuda_kernels.linear(&c->on, &maps.args[i % VARIANTS]));
+}
+
+// What rounds do between two maps: rows are written and quantized.
+static void time_chain(struct check *c, const struct regions *g, const struct shape *first,
+                       const struct shape *second, uint32_t rows) {
+    static struct maps ahead, behind;
+    char text[80];
+    uint16_t *out = (uint16_t *)(g->out + (64 << 10));
+    struct lf_rms_norm_args norm = {.rows = rows, .dim = second->in, .x = out,
+                                    .x_stride = second->in, .w = g->x, .eps = 1e-6f, .y = g->x,
+                                    .y_stride = second->in};
+    struct lf_act_quant_args quant = {.rows = rows, .dim = second->in, .x = out,
+                                      .x_stride = second->in, .y = g->x, .y_stride = second->in};
+    fill_maps(c, g, first, rows, &ahead);
+    fill_maps(c, g, second, rows, &behind);
+    snprintf(text, sizeof text, "%s %u x %u, norm, quant, %u x %u, quant, %u rows",
+             names[first->format], first->out, first->in, second->out, second->in, rows);
+    TIME_CALLS(c, text, ahead.bytes + behind.bytes, 0, {
+        lf_cuda_kernels.linear(&c->on, &ahead.args[i % VARIANTS]);
+        lf_cuda_kernels.rms_norm(&c->on, &norm);
+        lf_cuda_kernels.act_quant(&c->on, &quant);
+        lf_cuda_kernels.linear(&c->on, &behind.args[(i + 1) % VARIANTS]);
+        lf_cuda_kernels.act_quant(&c->on, &quant);
+    });
 }
 
 static void time_limits(struct check *c, const struct regions *g) {
@@ -69,6 +108,14 @@ void check_linear_times(struct check *c, const struct regions *g) {
     static const uint32_t expert_rows[] = {20, 43, 60, 170};
     static const uint32_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 512, 2048};
     time_limits(c, g);
+    // A device that has multiplied a lot is slower for a while: small ones come first.
+    time_maps(c, g, &small[0], 1);
+    time_maps(c, g, &small[1], 1);
+    for (int i = 0; i < 4; i += 3) {
+        time_chain(c, g, &large[1], &large[2], rows[i]);
+        time_chain(c, g, &small[0], &large[0], rows[i]);
+        time_chain(c, g, &experts[1], &experts[2], rows[i]);
+    }
     for (int i = 0; i < 10; i++) {
         for (int s = 0; s < (rows[i] > 512 ? 3 : 4); s++)
             time_maps(c, g, &large[s], rows[i]);
@@ -77,7 +124,5 @@ void check_linear_times(struct check *c, const struct regions *g) {
     }
     for (int i = 0; i < 4; i++)
         time_maps(c, g, &all_experts, expert_rows[i]);
-    time_maps(c, g, &small[0], 1);
-    time_maps(c, g, &small[1], 1);
     time_limits(c, g);
 }

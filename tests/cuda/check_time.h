@@ -1,9 +1,10 @@
-// How the CUDA column is timed: medians of launches back to back, operands from few regions.
+// How the CUDA column is timed: medians of graphs of launches, operands from few regions.
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cuda/check.h"
+#include "device/cuda_graph.h"
 #include "kernel/limits.h"
 
 enum { HOLD_US = 100, BATCH = 8, BATCHES = 9, VARIANTS = 4, WEIGHT_BYTES = 1400 << 20 };
@@ -34,20 +35,27 @@ static inline void report_time(struct check *c, const char *text, float *ms, dou
                operations / us * 1e-6);
 }
 
-// call: launches once; i counts them, so that weights come from memory and not from a cache.
+// call: launches once, i-th of a graph as rounds have them; i: so that no weight is in a cache.
 #define TIME_CALLS(c, label_, bytes, operations, call)                                             \
     do {                                                                                           \
         float ms[BATCHES];                                                                         \
         struct lf_error err = LF_ERROR_INIT;                                                       \
-        for (int batch = -1; batch < BATCHES; batch++) {                                           \
+        uint64_t tables = lf_cuda_table_bytes((c)->on.cuda);                                       \
+        for (int i = 0; i < BATCH; i++)                                                            \
+            call;                                                                                  \
+        lf_cuda_graph_begin((c)->on.cuda, lf_cuda_table_bytes((c)->on.cuda) - tables);             \
+        for (int i = 0; i < BATCH; i++)                                                            \
+            call;                                                                                  \
+        struct lf_cuda_graph *graph = lf_cuda_graph_end((c)->on.cuda);                             \
+        for (int batch = -1; graph && batch < BATCHES; batch++) {                                  \
             lf_limit_hold(&(c)->on, HOLD_US);                                                      \
             lf_cuda_mark((c)->on.cuda, 0);                                                         \
-            for (int i = 0; i < BATCH; i++)                                                        \
-                call;                                                                              \
+            lf_cuda_graph_launch((c)->on.cuda, graph);                                             \
             lf_cuda_mark((c)->on.cuda, 1);                                                         \
             if (lf_cuda_wait((c)->on.cuda, &err) == LF_OK && batch >= 0)                           \
                 ms[batch] = lf_cuda_between_ms((c)->on.cuda, 0, 1);                                \
         }                                                                                          \
+        lf_cuda_graph_free((c)->on.cuda, graph);                                                   \
         report_time(c, err.status == LF_OK ? (label_) : err.text, ms, bytes, operations);          \
     } while (0)
 
