@@ -39,14 +39,16 @@ __device__ static inline unsigned long long lf_block_max(unsigned long long valu
 }
 
 // The sum of the numbers of all threads before this one; *total: of all threads.
-__device__ static inline uint32_t lf_block_sum_before(uint32_t number, uint32_t *total) {
-    __shared__ uint32_t warp_sum[LF_WARP];
-    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP, sum = number, all = 0;
+template <typename Number>
+__device__ static inline Number lf_block_sum_before(Number number, Number *total) {
+    __shared__ Number warp_sum[LF_WARP];
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
+    Number sum = number, all = 0;
     for (uint32_t step = 1; step < LF_WARP; step *= 2) {
-        uint32_t below = __shfl_up_sync(LF_ALL_LANES, sum, step);
+        Number below = __shfl_up_sync(LF_ALL_LANES, sum, step);
         sum += lane >= step ? below : 0;
     }
-    uint32_t before = sum - number;
+    Number before = sum - number;
     __syncthreads();
     if (lane == LF_WARP - 1)
         warp_sum[warp] = sum;

@@ -31,7 +31,7 @@ __device__ static inline float lf_qf4e_at(const uint8_t *row, uint32_t dim, uint
     return lf_e2m1_value(lf_nibble(row, i)) * lf_ue8m0_to_f32(row[dim / 2 + i / 32]);
 }
 
-// Two e4m3 codes, each in the low byte of a half, in bf16's places: value * 2^-120, NaN apart.
+// Two e4m3 codes, a half each with their signs, in bf16's places: value * 2^-120, NaN apart.
 __device__ static inline uint32_t lf_e4m3_places(uint32_t codes) {
-    return (codes << 4 & 0x07F007F0u) | (codes << 8 & 0x80008000u);
+    return codes << 4 & 0x87F087F0u;
 }

@@ -107,8 +107,8 @@ __device__ static inline uint32_t both_halves(uint32_t bf16) {
 
 // Four e4m3 codes as pairs: moved into bf16's places a code is value * 2^-120.
 __device__ static inline void e4m3_pairs(uint32_t codes, uint32_t pair[2]) {
-    pair[0] = lf_e4m3_places(__byte_perm(codes, 0, 0x4140));
-    pair[1] = lf_e4m3_places(__byte_perm(codes, 0, 0x4342));
+    pair[0] = lf_e4m3_places(lf_signed_bytes<0>(codes));
+    pair[1] = lf_e4m3_places(lf_signed_bytes<2>(codes));
 }
 
 // Eight e2m1 codes as pairs: moved into bf16's places a code is value * 2^-126.

@@ -43,7 +43,6 @@ struct wide_block {
     struct wide_slot<format, rows, groups, blocks> slot[shape::slots];
     struct lf_linear_place place[shape::places];
     lf_barrier full[shape::slots], empty[shape::slots]; // of slots: by warps that bring, multiply
-    uint32_t end[LF_LINEAR_JOBS]; // lf_count_tiles
 };
 
 // Where a thread's share of the next stage lies: 16 bytes at so many times 16 from the first.
@@ -60,12 +59,6 @@ struct wide_source {
 template <uint32_t passes>
 struct wide_quarter {
     uint4 eight[passes];
-};
-
-// What a block does: its share of the launch's tiles, one after the other.
-struct wide_share {
-    const struct lf_linear_launch &launch;
-    uint32_t tiles;
 };
 
 // After place i of n.
@@ -182,12 +175,12 @@ store_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>
 
 // The source's tile: its place goes to those that multiply. False: there is none.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static bool begin_source(const struct wide_share &work,
+__device__ static bool begin_source(const struct lf_linear_tiles &tiles,
                                     struct wide_block<format, rows, groups, blocks> *block,
                                     struct wide_source<format, rows, groups, blocks> *from) {
-    if (from->tile >= work.tiles)
+    if (from->tile >= tiles.all)
         return false;
-    struct lf_linear_place place = lf_find_tile(work.launch, block->end, from->tile, rows,
+    struct lf_linear_place place = lf_find_tile(tiles, from->tile, rows,
                                                 wide_shape<format, rows, groups, blocks>::outs);
     seek_source(place, from);
     if (threadIdx.x % WIDE_GROUP == 0)
@@ -198,14 +191,14 @@ __device__ static bool begin_source(const struct wide_share &work,
 
 // A stage further, at a tile's end to the next. False: there is none.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static bool next_stage(const struct wide_share &work,
+__device__ static bool next_stage(const struct lf_linear_tiles &tiles,
                                   struct wide_block<format, rows, groups, blocks> *block,
                                   struct wide_source<format, rows, groups, blocks> *from) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     from->k += shape::k;
     if (from->k >= from->in) {
         from->tile += gridDim.x;
-        return begin_source(work, block, from);
+        return begin_source(tiles, block, from);
     }
     from->codes += shape::slabs * WIDE_SLAB_BYTES;
     return true;
@@ -229,14 +222,14 @@ show_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>:
 
 // All stages of all tiles of the block. Some quarters are on their way to registers.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void bring_tiles(const struct wide_share &work,
+__device__ static void bring_tiles(const struct lf_linear_tiles &tiles,
                                    struct wide_block<format, rows, groups, blocks> *block) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     struct wide_quarter<shape::passes> own[shape::ahead];
     struct wide_source<format, rows, groups, blocks> from = {};
     uint32_t sent = 0, shown = 0, to = 0, full = 0, turn = 1; // quarters; their slots; of to
     from.tile = blockIdx.x;
-    bool is_left = begin_source(work, block, &from), are_sent = false;
+    bool is_left = begin_source(tiles, block, &from), are_sent = false;
     while (is_left || shown < sent) {
 #pragma unroll
         for (uint32_t i = 0; i < shape::ahead; i++) {
@@ -255,7 +248,7 @@ __device__ static void bring_tiles(const struct wide_share &work,
                 load_quarter(from, quarter, &own[i]);
                 to = is_last ? wide_next(to, shape::slots) : to;
                 turn ^= is_last && !to;
-                is_left = !is_last || next_stage(work, block, &from);
+                is_left = !is_last || next_stage(tiles, block, &from);
                 sent++;
             }
             lf_copies_commit();

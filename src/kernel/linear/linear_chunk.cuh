@@ -58,20 +58,16 @@ __device__ static inline uint32_t lf_pair_bf16(float low, float high) {
     return lf_f32_bits(low) >> 16 | (lf_f32_bits(high) & 0xFFFF0000u);
 }
 
-// Bit 7 of a byte whose low seven bits are all set: e4m3's NaN. Other bits say nothing.
+// Bit 7 of some byte where low seven bits of one are all set: e4m3's NaN. Other bits say nothing.
 __device__ static inline uint32_t lf_nan_bits(uint32_t word) {
     LF_CONTROL(9, return 0;) // 9: an e4m3 NaN is read as a number
-    return (word & 0x7F7F7F7Fu) + 0x01010101u;
+    return (word + 0x01010101u) ^ word;
 }
 
-// Two codes, each in the low byte of a half. In bf16's places value * 2^-120 (cuda-probe.md 6).
-__device__ static inline uint32_t lf_fp8_pair(uint32_t codes, uint32_t factor) {
-    return lf_mul_bf16x2(lf_e4m3_places(codes), factor);
-}
-
+// Four codes; in bf16's places value * 2^-120 (cuda-probe.md 6).
 __device__ static inline void lf_fp8_pairs(uint32_t word, uint32_t factor, uint32_t pair[2]) {
-    pair[0] = lf_fp8_pair(__byte_perm(word, 0, 0x4140), factor);
-    pair[1] = lf_fp8_pair(__byte_perm(word, 0, 0x4342), factor);
+    pair[0] = lf_mul_bf16x2(lf_e4m3_places(lf_signed_bytes<0>(word)), factor);
+    pair[1] = lf_mul_bf16x2(lf_e4m3_places(lf_signed_bytes<2>(word)), factor);
 }
 
 // The same for any scale and NaN codes.
@@ -84,10 +80,11 @@ __device__ static inline void lf_fp8_pairs_any(uint32_t word, float scale, uint3
 // Eight codes as pairs (0, 4), (1, 5), (2, 6), (3, 7); in bf16's places value * 2^-126.
 __device__ static inline void lf_mxfp4_pairs(uint32_t word, uint32_t factor, uint32_t pair[4]) {
     const uint32_t size = 0x01C001C0u, sign = 0x80008000u;
+    const uint32_t upper = __byte_perm(word, 0, 0x4321); // shifts to the left run on another pipe
     pair[0] = lf_mul_bf16x2((word << 6 & size) | (word << 12 & sign), factor);
     pair[1] = lf_mul_bf16x2((word << 2 & size) | (word << 8 & sign), factor);
-    pair[2] = lf_mul_bf16x2((word >> 2 & size) | (word << 4 & sign), factor);
-    pair[3] = lf_mul_bf16x2((word >> 6 & size) | (word & sign), factor);
+    pair[2] = lf_mul_bf16x2((upper << 6 & size) | (upper << 12 & sign), factor);
+    pair[3] = lf_mul_bf16x2((upper << 2 & size) | (word & sign), factor);
 }
 
 // The same for any scale.
@@ -99,7 +96,7 @@ __device__ static inline void lf_mxfp4_pairs_any(uint32_t word, float scale, uin
 
 // A power of two in both halves, as bf16.
 __device__ static inline uint32_t lf_power_bf16x2(uint32_t biased_exponent) {
-    return biased_exponent << 7 | biased_exponent << 23;
+    return biased_exponent * 0x00800080u;
 }
 
 // Whether one product is not enough: its factor is no bf16 number, or a code is NaN.
@@ -112,7 +109,7 @@ __device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
 #pragma unroll
     for (uint32_t i = 0; i < words; i++)
         nan |= lf_nan_bits(word[i]);
-    return scale - 3 > 131 || (nan & 0x80808080u);
+    return (scale - 3 > 131) | ((nan & 0x80808080u) != 0);
 }
 
 // Words of a chunk as pairs, where none is odd.
@@ -163,7 +160,7 @@ template <enum lf_weight_format format, uint32_t words>
 __device__ static inline bool lf_are_odd(const uint32_t *low, const uint32_t *high,
                                          const uint32_t scale[2]) {
     bool is_odd =
-        lf_is_odd<format, words>(low, scale[0]) || lf_is_odd<format, words>(high, scale[1]);
+        lf_is_odd<format, words>(low, scale[0]) | lf_is_odd<format, words>(high, scale[1]);
     return format != LF_WEIGHT_BF16 && __any_sync(LF_ALL_LANES, is_odd);
 }
 

@@ -246,7 +246,9 @@ static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product
     const struct lf_matrix *m = &((const struct lf_linear_map *)args)->w;
     uint64_t tiles = ((uint64_t)rows + 7) / 8 * ((m->out + 15) / 16);
     uint64_t parts = (m->in + LF_LINEAR_PART - 1) / LF_LINEAR_PART;
-    product[0] = (struct lf_product){"units of a block that has all tiles", tiles * parts, 32};
+    // Which tile a unit is of comes from a product with the inverse of parts.
+    uint64_t units = tiles * parts;
+    product[0] = (struct lf_product){"units of a block that has all tiles", units * parts, 32};
     product[1] = (struct lf_product){"the end of a row's last part", parts * LF_LINEAR_PART, 31};
     return 2;
 }

@@ -29,7 +29,7 @@ struct listed {
 struct form {
     void (*kernel)(struct lf_linear_launch);
     uint32_t rows, outs, threads, least;
-    uint32_t shared_bytes;
+    uint32_t shared_bytes; // before a list of jobs
 };
 
 // Where the host knows all rows it counts the tiles of all jobs. False: there are none.
@@ -47,18 +47,23 @@ static bool count_tiles(struct listed *jobs, const struct form *form) {
 
 // One block a multiprocessor: blocks share out the tiles.
 static void launch_form(struct lf_device *device, const struct form *form, struct listed *jobs) {
-    if (count_tiles(jobs, form))
-        lf_cuda_launch(device, "linear", form->kernel,
-                       dim3(lf_cuda_info(device->cuda)->processors), form->threads, jobs->launch,
-                       form->shared_bytes);
+    if (!count_tiles(jobs, form))
+        return;
+    size_t list_bytes = jobs->launch.is_counted ? 0 : sizeof(struct lf_linear_live);
+    lf_cuda_launch(device, "linear", form->kernel, dim3(lf_cuda_info(device->cuda)->processors),
+                   form->threads, jobs->launch, form->shared_bytes + (uint32_t)list_bytes);
 }
+
+// Two blocks of one launch on a multiprocessor would leave another without.
+enum { STREAM_SHARED_LEAST = 114 << 10 };
 
 template <enum lf_weight_format format, int eights>
 static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_t least) {
+    size_t bytes = sizeof(struct stream_block<format, eights>);
     struct form form = {jobs->launch.whole ? linear_stream<format, eights, true>
                                            : linear_stream<format, eights, false>,
-                        8 * eights, STREAM_OUTS, STREAM_THREADS, least,
-                        sizeof(struct stream_block<format, eights>)};
+                        8 * eights, STREAM_OUTS, stream_shape<format, eights>::threads, least,
+                        (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes)};
     launch_form(device, &form, jobs);
 }
 
@@ -101,18 +106,24 @@ static void list_job(struct listed *jobs, const struct lf_linear_job *job,
     jobs->rows_most = job->rows > jobs->rows_most ? job->rows : jobs->rows_most;
 }
 
+static bool is_listed(const struct lf_linear_job *job, enum lf_weight_format format) {
+    return job->w->format == format && job->rows;
+}
+
 // The next jobs of the format from *j on. More than a few go to the device as a table.
 static void list_jobs(struct lf_device *device, const struct lf_linear_args *args,
                       enum lf_weight_format format, uint32_t *j, struct listed *jobs) {
     const void *at = NULL;
-    uint32_t left = args->n_jobs - *j, most = left < LF_LINEAR_JOBS ? left : LF_LINEAR_JOBS;
+    uint32_t most = 0;
+    for (uint32_t i = *j; i < args->n_jobs && most < LF_LINEAR_JOBS; i++)
+        most += is_listed(&args->job[i], format);
     struct lf_linear_work *work = jobs->launch.own;
     if (most > LF_LINEAR_OWN_JOBS)
         work = (struct lf_linear_work *)lf_cuda_table_room(device->cuda, most * sizeof *work, &at);
     jobs->launch.table = (const struct lf_linear_work *)at;
     for (; work && *j < args->n_jobs && jobs->launch.jobs < most; ++*j) {
         const struct lf_linear_job *job = &args->job[*j];
-        if (job->w->format == format && job->rows)
+        if (is_listed(job, format))
             list_job(jobs, job, work + jobs->launch.jobs);
     }
 }
@@ -126,6 +137,8 @@ static void launch_format(struct lf_device *device, const struct lf_linear_args 
         list_jobs(device, args, format, &j, &jobs);
         if (!jobs.launch.jobs)
             return;
+        // Not read where there is one part.
+        jobs.launch.parts_inverse = 0xFFFFFFFFu / jobs.launch.parts + 1;
         launch_sizes<format>(device, &jobs);
     }
 }

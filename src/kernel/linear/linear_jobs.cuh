@@ -3,8 +3,8 @@
 #include "kernel/block.cuh"
 #include "kernel/settle.h"
 
-// A job as the device sees it.
-struct lf_linear_work {
+// A job as the device sees it, read in pieces of 16 bytes.
+struct alignas(16) lf_linear_work {
     const uint8_t *data, *scale;
     const uint16_t *x;
     const uint32_t *x_index;
@@ -15,13 +15,11 @@ struct lf_linear_work {
     bool y_f32, whole; // whole: x and bf16 weights can be read in vectors
 };
 
-// The job of a group's rows alone (linear_groups.h).
-__device__ static inline struct lf_linear_work lf_work_of_group(const struct lf_linear_work &w) {
+// The job of `rows` of its rows alone, from `first` on (linear_groups.h).
+__device__ static inline struct lf_linear_work lf_work_of_rows(const struct lf_linear_work &w,
+                                                               uint32_t first, uint32_t rows) {
     struct lf_linear_work own = w;
-    if (!w.group)
-        return own;
-    size_t first = w.group[0];
-    own.rows = w.group[1] - w.group[0];
+    own.rows = rows;
     LF_CONTROL(13, own.x -= first ? own.x_stride : 0;) // 13: a group's x begins a row early
     if (own.x_index)
         own.x_index += first;
@@ -54,7 +52,8 @@ struct lf_linear_launch {
     const struct lf_linear_work *table; // NULL: own
     uint32_t jobs, tile_rows;
     enum lf_weight_format format;
-    uint32_t parts;       // of the longest row
+    uint32_t parts;         // of the longest row
+    uint32_t parts_inverse; // 2^32 over them, rounded up
     bool whole;           // all jobs are
     bool has_chosen_rows; // a kernel before this one wrote groups or indices
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
@@ -107,56 +106,90 @@ lf_load_heads(const struct lf_linear_launch &launch) {
     return heads;
 }
 
-// end[j]: tiles of jobs 0 .. j. Returns all.
-__device__ static inline uint32_t lf_count_tiles(const struct lf_linear_launch &launch,
-                                                 const struct lf_linear_heads &heads,
-                                                 uint32_t outs, uint32_t end[LF_LINEAR_JOBS]) {
-    uint32_t tiles[LF_LINEAR_JOBS_A_THREAD], sum = 0, all;
+// Jobs that have tiles, in their order, where only the device knows which: in shared memory.
+struct lf_linear_live {
+    uint32_t end[LF_LINEAR_JOBS]; // tiles of these jobs up to this one
+    uint32_t first[LF_LINEAR_JOBS], rows[LF_LINEAR_JOBS];
+    uint16_t job[LF_LINEAR_JOBS];
+};
+
+// The tiles of a launch. live: not of one that the host has counted.
+struct lf_linear_tiles {
+    const struct lf_linear_launch &launch;
+    const struct lf_linear_live *live;
+    uint32_t jobs, all; // to look through; tiles
+};
+
+// Blocks list the jobs that have rows, so that nothing is looked for among all of them again.
+__device__ static inline struct lf_linear_tiles
+lf_list_jobs(const struct lf_linear_launch &launch, const struct lf_linear_heads &heads,
+             uint32_t outs, struct lf_linear_live *live) {
+    uint32_t tiles[LF_LINEAR_JOBS_A_THREAD], first[LF_LINEAR_JOBS_A_THREAD];
+    uint32_t rows[LF_LINEAR_JOBS_A_THREAD];
+    unsigned long long sum = 0, all; // tiles, and above them jobs
     if (launch.is_counted)
-        return launch.end[launch.jobs - 1];
+        return {launch, live, launch.jobs, launch.end[launch.jobs - 1]};
 #pragma unroll
     for (uint32_t i = 0; i < LF_LINEAR_JOBS_A_THREAD; i++) {
-        const uint32_t *group = heads.group[i];
-        uint32_t n = i >= heads.jobs ? 0 : group ? group[1] - group[0] : heads.rows[i];
-        tiles[i] = lf_tiles_of(launch, n, heads.out[i], outs);
-        sum += tiles[i];
+        const uint32_t *group = i < heads.jobs ? heads.group[i] : NULL;
+        first[i] = group ? group[0] : 0;
+        rows[i] = group ? group[1] - first[i] : i < heads.jobs ? heads.rows[i] : 0;
+        tiles[i] = lf_tiles_of(launch, rows[i], heads.out[i], outs);
+        sum += ((unsigned long long)(tiles[i] > 0) << 32) + tiles[i];
     }
-    uint32_t before = lf_block_sum_before(sum, &all);
+    unsigned long long before = lf_block_sum_before(sum, &all);
+    uint32_t at = (uint32_t)(before >> 32), end = (uint32_t)before;
 #pragma unroll
     for (uint32_t i = 0; i < LF_LINEAR_JOBS_A_THREAD; i++) {
-        before += tiles[i];
-        if (i < heads.jobs)
-            end[heads.first + i] = before;
+        if (!tiles[i])
+            continue;
+        end += tiles[i];
+        live->end[at] = end, live->first[at] = first[i], live->rows[at] = rows[i];
+        live->job[at++] = (uint16_t)(heads.first + i);
     }
     __syncthreads();
-    return all;
+    return {launch, live, (uint32_t)(all >> 32), (uint32_t)all};
 }
 
-__device__ static inline uint32_t lf_end_of(const struct lf_linear_launch &launch,
-                                            const uint32_t end[LF_LINEAR_JOBS], uint32_t j) {
-    if (launch.is_counted)
-        return launch.end[j];
-    return end[j];
+__device__ static inline uint32_t lf_end_of(const struct lf_linear_tiles &tiles, uint32_t i) {
+    return tiles.launch.is_counted ? tiles.launch.end[i] : tiles.live->end[i];
 }
+
+// Whose a tile is: a job and its rows, and the tile's first row and output.
+struct lf_linear_spot {
+    uint32_t job, first, rows, row, out;
+};
 
 // Tiles of one job go row by row first: neighbours share its weights.
-__device__ static inline struct lf_linear_place
-lf_find_tile(const struct lf_linear_launch &launch, const uint32_t end[LF_LINEAR_JOBS],
-             uint32_t tile, uint32_t rows, uint32_t outs) {
-    uint32_t low = 0, high = launch.jobs - 1;
+__device__ static inline struct lf_linear_spot
+lf_seek_tile(const struct lf_linear_tiles &tiles, uint32_t tile, uint32_t rows, uint32_t outs) {
+    uint32_t low = 0, high = tiles.jobs - 1;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (lf_end_of(launch, end, middle) > tile)
+        if (lf_end_of(tiles, middle) > tile)
             high = middle;
         else
             low = middle + 1;
     }
-    struct lf_linear_place place = {lf_work_of_group(lf_launch_work(launch, low)), 0, 0};
-    uint32_t own = tile - (low ? lf_end_of(launch, end, low - 1) : 0);
-    uint32_t row_tiles = (place.w.rows + rows - 1) / rows;
-    place.row = own % row_tiles * rows;
-    place.out = own / row_tiles * outs;
-    return place;
+    struct lf_linear_spot spot = {low, 0, 0, 0, 0};
+    if (tiles.launch.is_counted)
+        spot.rows = tiles.launch.own[low].rows;
+    else
+        spot.job = tiles.live->job[low], spot.first = tiles.live->first[low],
+        spot.rows = tiles.live->rows[low];
+    uint32_t own = tile - (low ? lf_end_of(tiles, low - 1) : 0);
+    uint32_t row_tiles = (spot.rows + rows - 1) / rows;
+    spot.row = own % row_tiles * rows;
+    spot.out = own / row_tiles * outs;
+    return spot;
+}
+
+// The same with the job.
+__device__ static inline struct lf_linear_place
+lf_find_tile(const struct lf_linear_tiles &tiles, uint32_t tile, uint32_t rows, uint32_t outs) {
+    struct lf_linear_spot spot = lf_seek_tile(tiles, tile, rows, outs);
+    return {lf_work_of_rows(lf_launch_work(tiles.launch, spot.job), spot.first, spot.rows),
+            spot.row, spot.out};
 }
 
 // Nothing where a tile passes the job's rows or outputs.

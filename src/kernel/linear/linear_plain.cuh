@@ -60,7 +60,9 @@ __device__ static inline float plain_partial(const struct lf_linear_work &w, con
 // Blocks share out the rows, because the host may not know how many there are.
 __global__ static void linear_plain_outputs(struct plain p) {
     lf_take_turn();
-    const struct lf_linear_work w = lf_work_of_group(p.work);
+    const uint32_t *group = p.work.group, of_group = group ? group[0] : 0;
+    const struct lf_linear_work w =
+        lf_work_of_rows(p.work, of_group, group ? group[1] - of_group : p.work.rows);
     uint32_t o = blockIdx.y * PLAIN_OUTS + threadIdx.x / 16;
     size_t first = (size_t)(o < w.out ? o : w.out - 1) * w.in;
     for (uint32_t r = blockIdx.x; r < w.rows; r += gridDim.x) {

@@ -5,197 +5,390 @@
 #include "kernel/linear/stream.cuh"
 
 // A warp takes 16 outputs by `eights` times 8 rows by a part of K: a unit.
-enum { STREAM_WARPS = 16, STREAM_THREADS = STREAM_WARPS * LF_WARP, STREAM_OUTS = 16 };
-enum { STREAM_ROW = STREAM_OUTS + 4 }; // floats from row to row of sums: over all banks
-enum { STREAM_PLACES = 4 }; // rounds whose tiles are known: two to be added, the present, the next
+enum { STREAM_OUTS = 16, STREAM_AHEAD = 3 }; // STREAM_AHEAD: rounds, whose tiles are known
 
 template <enum lf_weight_format format, int eights>
 struct stream_shape {
     static const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
     static const uint32_t slabs = LF_LINEAR_PART / slab;
     static const uint32_t depth = 5; // slabs on the way
-    static const uint32_t rows = 8 * eights, numbers = STREAM_ROW * rows;
-    static const uint32_t side_bytes = LF_WARP * (format == LF_WEIGHT_BF16 ? 16 : 20);
-    static const uint32_t warp_bytes = depth * 2 * side_bytes;
+    static const uint32_t rows = 8 * eights, numbers = STREAM_OUTS * rows;
+    static const uint32_t side_bytes = 16 * LF_WARP;
+    // Where decoding is most of the work more warps share it; else other kernels find room beside.
+    static const uint32_t warps = format == LF_WEIGHT_MXFP4 && eights == 1 ? 24 : 16;
+    static const uint32_t threads = warps * LF_WARP;
+    static const uint32_t blocks = eights == 1 && warps == 16 ? 2 : 1; // that registers allow
+    static const bool touches = format == LF_WEIGHT_FP8 && eights == 1;
+    // Tiles of rounds: two to be added, the present, those ahead.
+    static const uint32_t tiles = (STREAM_AHEAD + 3) * warps;
+    // Words with a part's scales: of each output, of FP8's all outputs together.
+    static const uint32_t scale_words = LF_LINEAR_PART / 32 / 4 + 1;
+    static const uint32_t scale_rows = format == LF_WEIGHT_MXFP4 ? STREAM_OUTS : 1;
     static_assert(slabs % depth == 0, "a slab's place among those on the way is its own");
+    static_assert(warps <= LF_WARP, "a lane for each tile that a round may begin");
 };
 
-// FP8's outputs of a unit have one scale together. side: the lane's output, or that 8 further.
-template <enum lf_weight_format format>
-__device__ static constexpr bool has_own_scale(uint32_t side) {
-    return format == LF_WEIGHT_MXFP4 || (format == LF_WEIGHT_FP8 && side == 0);
-}
+// Where a lane's slabs on the way come from. Without elements left they are zeros.
+struct stream_source {
+    const uint8_t *data; // of the lane's output
+    int32_t other, left; // bytes to that 8 further; elements from the lane's first on
+};
 
-// Where a lane's share of a unit lies. Without elements left it is none.
-template <enum lf_weight_format format, int eights>
+// What a lane multiplies.
+template <int eights>
 struct stream_unit {
-    typedef stream_shape<format, eights> shape;
-    const uint8_t *data[2], *scale[2]; // of both sides
     const uint16_t *x[eights];
-    int32_t left, left_of_lane, left_of_x[eights]; // elements from the unit's, the lane's first on
+    int32_t left, left_of_lane; // elements from the unit's, the lane's first on
+    bool has_row[eights];
+    uint32_t scale_at[2];       // among those in shared memory
+    bool has_odd_scales;        // of MXFP4
 };
 
-// Sums of a round's units, and of the tile that goes on in the next round: two rounds in turn.
-template <uint32_t numbers>
-struct stream_sums {
-    float part[2][STREAM_WARPS][numbers], carried[2][numbers];
+// What a warp has in shared memory: slabs on the way, scales and rows' indices of units in turn.
+template <enum lf_weight_format format, int eights>
+struct alignas(128) stream_warp {
+    typedef stream_shape<format, eights> shape;
+    uint8_t room[shape::depth][2][shape::side_bytes];
+    uint32_t scale[2][shape::scale_rows * shape::scale_words];
+    uint32_t index[2][shape::rows], touched[LF_WARP];
 };
 
-// Shared memory of a block.
+// Shared memory of a block. Sums: of a round's units, and of the tile that goes on in the next.
 template <enum lf_weight_format format, int eights>
 struct stream_block {
     typedef stream_shape<format, eights> shape;
-    uint8_t room[STREAM_WARPS][shape::warp_bytes]; // slabs on the way
-    struct stream_sums<shape::numbers> sums;
-    struct lf_linear_place place[STREAM_PLACES][STREAM_WARPS]; // of a round's units
-    lf_barrier kept;                                           // warps have kept a round's sums
-    uint32_t end[LF_LINEAR_JOBS];                              // lf_count_tiles
+    struct stream_warp<format, eights> warp[shape::warps];
+    float part[2][shape::warps][shape::numbers], carried[2][shape::numbers];
+    struct lf_linear_work tile[shape::tiles]; // jobs of a tile's rows and outputs alone
+    lf_barrier kept;                          // warps have kept a round's sums
 };
 
 // What a block does: all parts of its tiles, one after the other.
 struct stream_share {
-    const struct lf_linear_launch &launch;
-    const uint32_t *end; // lf_count_tiles
-    uint32_t units;
+    struct lf_linear_tiles tiles;
+    uint32_t own, units;
 };
 
-// Unit n of a block and its tile. Parts past a row's end and units past the last are none.
+// Which of a block's tiles and which part of it unit n is.
+struct stream_part {
+    uint32_t tile, part;
+};
+
+__device__ static inline struct stream_part part_of(const struct stream_share &share, uint32_t n) {
+    const struct lf_linear_launch &launch = share.tiles.launch;
+    uint32_t tile = launch.parts == 1 ? n : (uint32_t)((uint64_t)n * launch.parts_inverse >> 32);
+    return {tile, n - tile * launch.parts};
+}
+
+// The first of a block's tiles that begins in a round.
+__device__ static inline uint32_t first_tile(const struct stream_share &share, uint32_t round,
+                                             uint32_t warps) {
+    struct stream_part at = part_of(share, round * warps);
+    return at.tile + (at.part > 0);
+}
+
+// The place's tile as a job of its own.
+template <enum lf_weight_format format>
+__device__ static struct lf_linear_work work_of_tile(const struct lf_linear_place &place) {
+    struct lf_linear_work w = place.w;
+    uint32_t scale_row = format == LF_WEIGHT_FP8 ? place.out / 32 : place.out;
+    w.data += lf_chunk_at<format>((size_t)place.out * w.in);
+    w.scale += (size_t)scale_row * (w.in / 32);
+    if (w.x_index)
+        w.x_index += place.row;
+    else
+        w.x += place.row * w.x_stride;
+    w.y = (uint8_t *)w.y + (place.row * w.y_stride + place.out) * (w.y_f32 ? 4 : 2);
+    w.out -= place.out;
+    w.rows -= place.row;
+    return w;
+}
+
+// Tiles first .. past-1 of a block become known, by threads `own` of so many.
 template <enum lf_weight_format format, int eights>
-__device__ static void seek_unit(const struct stream_share &share, uint32_t n,
-                                 struct lf_linear_place *tile,
-                                 struct stream_unit<format, eights> *u) {
+__device__ static void find_tiles(const struct stream_share &share, uint32_t first, uint32_t past,
+                                  uint32_t own, uint32_t threads,
+                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    uint32_t parts = share.launch.parts, k0 = n % parts * LF_LINEAR_PART;
-    uint32_t lane = threadIdx.x % LF_WARP, k = k0 + lane % 4 * shape::elements;
-    *u = {};
-    if (n >= share.units)
+    past = past < share.own ? past : share.own;
+    for (uint32_t i = first + own; i < past; i += threads)
+        block->tile[i % shape::tiles] = work_of_tile<format>(lf_find_tile(
+            share.tiles, blockIdx.x + i * gridDim.x, shape::rows, STREAM_OUTS));
+}
+
+// The first scale of an output's part. Outputs past the last are the last once more.
+template <enum lf_weight_format format>
+__device__ static const uint8_t *scales_of(const struct lf_linear_work &w, uint32_t out,
+                                           uint32_t k) {
+    out = format == LF_WEIGHT_FP8 ? 0 : out < w.out ? out : w.out - 1;
+    return w.scale + out * (w.in / 32) + k / 32;
+}
+
+// Words with scales of a unit are on their way: two lanes bring those of an output.
+template <enum lf_weight_format format, int eights>
+__device__ static void send_scales(const struct lf_linear_work &w, uint32_t k, uint32_t *to) {
+    typedef stream_shape<format, eights> shape;
+    const uint32_t words = shape::scale_words / 2, lane = threadIdx.x % LF_WARP;
+    if (lane / 2 >= shape::scale_rows)
         return;
-    struct lf_linear_place place = lf_find_tile(
-        share.launch, share.end, blockIdx.x + n / parts * gridDim.x, shape::rows, STREAM_OUTS);
-    const struct lf_linear_work &w = place.w;
-    if (lane == 0)
-        *tile = place;
-    if (k0 >= w.in)
-        return;
-    u->left = (int32_t)(w.in - k0);
-    u->left_of_lane = (int32_t)(w.in - k);
+    const uint8_t *from = scales_of<format>(w, lane / 2, k);
+    uint32_t past = (uint32_t)((uintptr_t)from % 4) + (w.in - k) / 32;
 #pragma unroll
-    for (uint32_t side = 0; side < 2; side++) {
-        uint32_t o = place.out + side * 8 + lane / 4;
-        o = o < w.out ? o : w.out - 1;
-        u->data[side] = w.data + lf_chunk_at<format>((size_t)o * w.in + k);
-        if (has_own_scale<format>(side))
-            u->scale[side] = w.scale + lf_scale_at<format>(w.in, o, k);
-    }
-#pragma unroll
-    for (int i = 0; i < eights; i++) {
-        uint32_t r = place.row + i * 8 + lane / 4;
-        if (r >= w.rows)
-            continue;
-        u->x[i] = w.x + (size_t)(w.x_index ? w.x_index[r] : r) * w.x_stride + k;
-        u->left_of_x[i] = u->left_of_lane;
+    for (uint32_t i = 0; i < words; i++) {
+        uint32_t word = lane % 2 * words + i;
+        lf_copy_word(to + lane / 2 * shape::scale_words + word, lf_word_of(from) + word,
+                     4 * word < past);
     }
 }
 
-// Slab `slab` of a unit is on its way to where a lane alone reads it: codes, words of scales.
-template <enum lf_weight_format format, int eights, bool whole>
-__device__ static void send_slab(const struct stream_unit<format, eights> &u, uint32_t slab,
-                                 uint8_t *room) {
+// Slabs come from unit n from here on: its scales and its rows' indices are on their way.
+template <enum lf_weight_format format, int eights>
+__device__ static struct stream_source seek_unit(const struct stream_share &share, uint32_t n,
+                                                 uint32_t turn,
+                                                 struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    const uint32_t k = slab * shape::slab, lane = threadIdx.x % LF_WARP;
-    bool is_there = (int32_t)k < u.left_of_lane;
+    struct stream_warp<format, eights> *own = &block->warp[threadIdx.x / LF_WARP];
+    struct stream_part at = part_of(share, n);
+    const struct lf_linear_work &w = block->tile[at.tile % shape::tiles];
+    uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
+    struct stream_source from = {};
+    if (n >= share.units || k >= w.in)
+        return from;
+    uint32_t out = lane / 4, other = out + 8, most = w.out - 1;
+    out = out < most ? out : most, other = other < most ? other : most;
+    from.data = w.data + lf_chunk_at<format>(out * w.in + k) + lane % 4 * 16;
+    from.other = (int32_t)lf_chunk_at<format>((other - out) * w.in);
+    from.left = (int32_t)(w.in - k - lane % 4 * shape::elements);
+    if (format != LF_WEIGHT_BF16)
+        send_scales<format, eights>(w, k, own->scale[turn]);
+    if (w.x_index && lane < shape::rows && lane < w.rows)
+        lf_copy_word(&own->index[turn][lane], w.x_index + lane, true);
+    return from;
+}
+
+// Slab `slab` from the source's first is on its way to where a lane alone reads it.
+template <enum lf_weight_format format, bool whole>
+__device__ static void send_slab(const struct stream_source &from, uint32_t slab,
+                                 uint8_t (*to)[16 * LF_WARP]) {
+    const uint32_t elements = 4 * lf_chunk_elements(format), lane = threadIdx.x % LF_WARP;
 #pragma unroll
     for (uint32_t side = 0; side < 2; side++) {
-        uint8_t *to = room + side * shape::side_bytes;
+        const uint8_t *data = from.data + (side ? from.other : 0);
         if (whole || format != LF_WEIGHT_BF16)
-            lf_copy_16(to + 16 * lane, u.data[side] + lf_chunk_at<format>(k), is_there);
-        if (has_own_scale<format>(side))
-            lf_copy_word(to + 16 * LF_WARP + 4 * lane, lf_word_of(u.scale[side] + k / 32),
-                         is_there);
+            lf_copy_16(to[side] + 16 * lane, data + lf_chunk_at<format>(slab * elements),
+                       (int32_t)(slab * elements) < from.left);
+        else
+            lf_load_eight((const uint16_t *)data, slab * elements, lf_left(from.left), false,
+                          (uint32_t *)(to[side] + 16 * lane));
     }
     lf_copies_commit();
 }
 
-// The lane's chunks of a slab, once they have come, and their scales.
-template <enum lf_weight_format format, int eights, bool whole>
-__device__ static void take_slab(const struct stream_unit<format, eights> &u, uint32_t slab,
-                                 uint8_t *room, uint32_t *word, uint32_t *scale) {
-    typedef stream_shape<format, eights> shape;
-    const uint32_t k = slab * shape::slab, lane = threadIdx.x % LF_WARP;
-#pragma unroll
-    for (uint32_t side = 0; side < 2; side++) {
-        const uint8_t *from = room + side * shape::side_bytes;
-        uint32_t *own = word + 4 * side;
-        scale[side] = side ? scale[0] : 0;
-        if (!whole && format == LF_WEIGHT_BF16) {
-            lf_load_eight((const uint16_t *)u.data[side], k, lf_left(u.left_of_lane), false, own);
-            continue;
-        }
-        uint4 all = *(const uint4 *)(from + 16 * lane);
-        own[0] = all.x, own[1] = all.y, own[2] = all.z, own[3] = all.w;
-        if (has_own_scale<format>(side))
-            scale[side] = lf_byte_of(*(const uint32_t *)(from + 16 * LF_WARP + 4 * lane),
-                                     u.scale[side] + k / 32);
-    }
+// A byte of a word above 128.
+__device__ static inline uint32_t odd_scales(uint32_t word) {
+    LF_CONTROL(15, return 0;) // 15: scale 255 is read as a number
+    return word & ((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
 }
 
-// The lane's rows of a slab, eight elements at a time; zeros for rows that are none.
-template <enum lf_weight_format format, int eights, bool whole>
-__device__ static void load_rows(const struct stream_unit<format, eights> &u, uint32_t slab,
-                                 uint32_t x[][eights][4]) {
-    typedef stream_shape<format, eights> shape;
-#pragma unroll
-    for (uint32_t e = 0; e < shape::elements / 8; e++)
-#pragma unroll
-        for (int i = 0; i < eights; i++)
-            lf_load_eight(u.x[i], slab * shape::slab + 8 * e, lf_left(u.left_of_x[i]), whole,
-                          x[e][i]);
-}
-
-// Eight elements of each lane's chunks: two k16 steps. low, high: pairs of both outputs.
+// Unit n begins: its scales and indices have come.
 template <enum lf_weight_format format, int eights>
-__device__ static void add_eight(uint32_t x[eights][4], const uint32_t *low, const uint32_t *high,
-                                 float sum[eights][4]) {
+__device__ static struct stream_unit<eights>
+begin_unit(const struct stream_share &share, uint32_t n, uint32_t turn,
+           const struct stream_block<format, eights> *block) {
+    typedef stream_shape<format, eights> shape;
+    const struct stream_warp<format, eights> &own = block->warp[threadIdx.x / LF_WARP];
+    struct stream_part at = part_of(share, n);
+    const struct lf_linear_work &w = block->tile[at.tile % shape::tiles];
+    uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART, odd = 0;
+    struct stream_unit<eights> u = {};
+    if (n >= share.units || k >= w.in)
+        return u;
+    u.left = (int32_t)(w.in - k);
+    u.left_of_lane = u.left - (int32_t)(lane % 4 * shape::elements);
 #pragma unroll
     for (int i = 0; i < eights; i++) {
-        lf_order_x<format>(x[i]);
+        uint32_t r = i * 8 + lane / 4;
+        u.has_row[i] = r < w.rows;
+        r = u.has_row[i] ? r : 0;
+        u.x[i] = w.x + (w.x_index ? own.index[turn][r] : r) * w.x_stride + k +
+                 lane % 4 * shape::elements;
+    }
+    if (format == LF_WEIGHT_BF16)
+        return u;
 #pragma unroll
-        for (uint32_t step = 0; step < 4; step += 2) {
-            uint32_t a[4] = {low[step], high[step], low[step + 1], high[step + 1]};
-            lf_mma_bf16(sum[i], a, x[i] + step);
+    for (uint32_t side = 0; side < 2; side++) {
+        uint32_t out = format == LF_WEIGHT_FP8 ? 0 : side * 8 + lane / 4;
+        uint32_t block_of = lane % 4 * shape::elements / 32;
+        LF_CONTROL(4, block_of -= k + block_of ? 1 : 0;) // 4: the scale of the block before
+        u.scale_at[side] = out * shape::scale_words * 4 +
+                           (uint32_t)((uintptr_t)scales_of<format>(w, out, k) % 4) + block_of;
+    }
+#pragma unroll
+    for (uint32_t i = 0; format == LF_WEIGHT_MXFP4 && i < shape::scale_words / 2; i++)
+        odd |= odd_scales(own.scale[turn][i * LF_WARP + lane]);
+    u.has_odd_scales = format == LF_WEIGHT_MXFP4 && __any_sync(LF_ALL_LANES, odd);
+    return u;
+}
+
+// All of the unit's rows are on their way to the first cache, so that its slabs wait but once.
+template <enum lf_weight_format format>
+__device__ static void touch_rows(const struct stream_unit<1> &u, uint32_t *touched) {
+    typedef stream_shape<format, 1> shape;
+    if (!u.has_row[0])
+        return;
+#pragma unroll
+    for (uint32_t k = 0; k < LF_LINEAR_PART; k += shape::slab)
+        if ((int32_t)k < u.left_of_lane)
+            lf_copy_word(touched + threadIdx.x % LF_WARP, u.x[0] + k, true);
+}
+
+// Slabs from here on are the next ones of the same unit.
+template <enum lf_weight_format format, int eights>
+__device__ static void pass_slabs(struct stream_unit<eights> *u) {
+    typedef stream_shape<format, eights> shape;
+    const uint32_t k = shape::depth * shape::slab;
+    u->left -= k, u->left_of_lane -= k;
+    u->scale_at[0] += k / 32, u->scale_at[1] += k / 32;
+#pragma unroll
+    for (int i = 0; i < eights; i++)
+        u->x[i] += k;
+}
+
+// A slab of a lane: codes and scales of its two outputs, its rows eight elements at a time.
+template <enum lf_weight_format format, int eights>
+struct stream_slab {
+    uint32_t word[2][4], scale[2], x[lf_chunk_elements(format) / 8][eights][4];
+};
+
+// Zeros past the row's end. Rows that are none hold anything: sums of others do not see them.
+template <enum lf_weight_format format, int eights, bool whole>
+__device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t slab,
+                                 struct stream_slab<format, eights> *own) {
+    typedef stream_shape<format, eights> shape;
+    const uint32_t times = shape::elements / 8, k = slab * shape::slab;
+    bool is_full = whole && (int32_t)(k + shape::slab) <= u.left;
+#pragma unroll
+    for (int i = 0; i < eights; i++) {
+        if (is_full && u.has_row[i])
+#pragma unroll
+            for (uint32_t e = 0; e < times; e++)
+                lf_load_eight(u.x[i], k + 8 * e, LF_LINEAR_PART, true, own->x[e][i]);
+        if (!is_full)
+#pragma unroll
+            for (uint32_t e = 0; e < times; e++)
+                lf_load_eight(u.x[i], k + 8 * e, lf_left(u.left_of_lane), whole, own->x[e][i]);
+    }
+}
+
+// The lane's codes, once they have come, and their scales.
+template <enum lf_weight_format format, int eights>
+__device__ static void take_slab(const struct stream_unit<eights> &u, uint32_t slab,
+                                 const uint8_t (*room)[16 * LF_WARP], const uint32_t *scale,
+                                 struct stream_slab<format, eights> *own) {
+    typedef stream_shape<format, eights> shape;
+#pragma unroll
+    for (uint32_t side = 0; side < 2; side++) {
+        uint4 four = *(const uint4 *)(room[side] + 16 * (threadIdx.x % LF_WARP));
+        uint32_t *word = own->word[side];
+        word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
+        // FP8's outputs of a unit have one scale together.
+        if (format == LF_WEIGHT_MXFP4 || (format == LF_WEIGHT_FP8 && !side))
+            own->scale[side] =
+                ((const uint8_t *)scale)[u.scale_at[side] + slab * shape::slab / 32];
+        else
+            own->scale[side] = side ? own->scale[0] : 0;
+    }
+}
+
+// Eight elements of each lane's chunks are two k16 steps.
+template <enum lf_weight_format format, int eights, bool is_odd>
+__device__ static void multiply_slab(struct stream_slab<format, eights> *own,
+                                     float sum[eights][4]) {
+    const uint32_t times = lf_chunk_elements(format) / 8, words = 4 / times;
+#pragma unroll
+    for (uint32_t e = 0; e < times; e++) {
+        uint32_t pair[8];
+        lf_decode<format, words>(own->word[0] + e * words, own->word[1] + e * words, own->scale,
+                                 is_odd, pair);
+#pragma unroll
+        for (int i = 0; i < eights; i++) {
+            uint32_t *x = own->x[e][i];
+            lf_order_x<format>(x);
+#pragma unroll
+            for (uint32_t step = 0; step < 4; step += 2) {
+                uint32_t a[4] = {pair[step], pair[4 + step], pair[step + 1], pair[5 + step]};
+                lf_mma_bf16(sum[i], a, x + step);
+            }
         }
     }
+}
+
+// Ahead of its first slabs a unit begins, ahead of its last ones the next is where they come from.
+template <enum lf_weight_format format, int eights>
+__device__ static void turn_slabs(const struct stream_share &share, uint32_t round, uint32_t first,
+                                  struct stream_block<format, eights> *block,
+                                  struct stream_unit<eights> *u, struct stream_source *from) {
+    typedef stream_shape<format, eights> shape;
+    const uint32_t warp = threadIdx.x / LF_WARP, n = round * shape::warps + warp;
+    __syncwarp();
+    if (first == 0) {
+        *u = begin_unit(share, n, round % 2, block);
+        if constexpr (shape::touches)
+            if (share.tiles.launch.whole)
+                touch_rows<format>(*u, block->warp[warp].touched);
+        if (round % shape::warps == warp)
+            find_tiles(share, first_tile(share, round + STREAM_AHEAD, shape::warps),
+                       first_tile(share, round + STREAM_AHEAD + 1, shape::warps),
+                       threadIdx.x % LF_WARP, LF_WARP, block);
+    }
+    if (first + shape::depth == shape::slabs) {
+        *from = seek_unit(share, n + shape::warps, (round + 1) % 2, block);
+    } else {
+        from->data += shape::depth * 64;
+        from->left -= shape::depth * shape::slab;
+    }
+}
+
+// The chain of a slab's steps goes on.
+template <enum lf_weight_format format, int eights>
+__device__ static void add_slab(const struct stream_unit<eights> &u,
+                                struct stream_slab<format, eights> *own, float sum[eights][4]) {
+    bool is_odd = format == LF_WEIGHT_MXFP4
+                      ? u.has_odd_scales
+                      : lf_are_odd<format, 4>(own->word[0], own->word[1], own->scale);
+    if (__builtin_expect(is_odd, 0))
+        multiply_slab<format, eights, true>(own, sum);
+    else
+        multiply_slab<format, eights, false>(own, sum);
 }
 
 // The unit's chain of k16 steps from zero. A slab's place is filled anew once it is read.
 template <enum lf_weight_format format, int eights, bool whole>
-__device__ static void run_unit(const struct stream_unit<format, eights> &u,
-                                const struct stream_unit<format, eights> &next, uint8_t *room,
-                                float sum[eights][4]) {
+__device__ static void run_unit(const struct stream_share &share, uint32_t round,
+                                struct stream_block<format, eights> *block,
+                                struct stream_source *from, float sum[eights][4]) {
     typedef stream_shape<format, eights> shape;
-    const uint32_t pairs = shape::elements / 2;
-    uint32_t place = 0;
-#pragma unroll shape::depth
-    for (uint32_t slab = 0; slab < shape::slabs; slab++) {
-        uint32_t x[shape::elements / 8][eights][4], word[8], scale[2], pair[2 * pairs];
-        uint32_t ahead = slab + shape::depth;
-        uint8_t *own = room + place * 2 * shape::side_bytes;
-        place = place + 1 == shape::depth ? 0 : place + 1;
-        load_rows<format, eights, whole>(u, slab, x);
-        lf_copies_wait<shape::depth - 1>();
-        take_slab<format, eights, whole>(u, slab, own, word, scale);
-        if (ahead < shape::slabs)
-            send_slab<format, eights, whole>(u, ahead, own);
-        else
-            send_slab<format, eights, whole>(next, ahead - shape::slabs, own);
-        if ((int32_t)(slab * shape::slab) >= u.left)
-            continue;
-        bool is_odd = lf_are_odd<format, 4>(word, word + 4, scale);
-        lf_decode<format, 4>(word, word + 4, scale, is_odd, pair);
+    struct stream_warp<format, eights> *warp = &block->warp[threadIdx.x / LF_WARP];
+    struct stream_unit<eights> u;
+#pragma unroll 1
+    for (uint32_t first = 0; first < shape::slabs; first += shape::depth)
 #pragma unroll
-        for (uint32_t i = 0; i < shape::elements / 8; i++)
-            add_eight<format, eights>(x[i], pair + 4 * i, pair + pairs + 4 * i, sum);
-    }
+        for (uint32_t slab = 0; slab < shape::depth; slab++) {
+            struct stream_slab<format, eights> own;
+            if (!slab && first)
+                pass_slabs<format, eights>(&u);
+            if (slab || first)
+                load_rows<format, eights, whole>(u, slab, &own);
+            lf_copies_wait<shape::depth - 1>();
+            if (!slab)
+                turn_slabs(share, round, first, block, &u, from);
+            if (!slab && !first)
+                load_rows<format, eights, whole>(u, slab, &own);
+            take_slab<format, eights>(u, slab, warp->room[slab], warp->scale[round % 2], &own);
+            send_slab<format, whole>(*from, slab, warp->room[slab]);
+            if ((int32_t)(slab * shape::slab) < u.left)
+                add_slab(u, &own, sum);
+        }
 }
 
 // Lane l has outputs l/4 and l/4+8 of rows 2(l%4) and the next.
@@ -203,9 +396,9 @@ template <int eights>
 __device__ static void keep_sums(const float sum[eights][4], float *part) {
     uint32_t lane = threadIdx.x % LF_WARP;
 #pragma unroll
-    for (int i = 0; i < 4 * eights; i++)
-        part[(i / 4 * 8 + lane % 4 * 2 + i % 2) * STREAM_ROW + lane / 4 + i % 4 / 2 * 8] =
-            sum[i / 4][i % 4];
+    for (int i = 0; i < 2 * eights; i++)
+        *(float2 *)(part + (lane / 4 + i % 2 * 8) * (8 * eights) + i / 2 * 8 + lane % 4 * 2) = {
+            sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]};
 }
 
 // Adds the parts that a round brought, ascending; a tile whose parts go on is carried.
@@ -213,26 +406,25 @@ template <enum lf_weight_format format, int eights>
 __device__ static void add_parts(const struct stream_share &share, uint32_t round,
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    auto *sums = &block->sums;
-    uint32_t first = round * STREAM_WARPS, parts = share.launch.parts;
-    uint32_t past = first + STREAM_WARPS < share.units ? first + STREAM_WARPS : share.units;
-    uint32_t tile = first / parts, tiles = (past - 1) / parts - tile + 1;
-    for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += STREAM_THREADS) {
+    uint32_t first = round * shape::warps, parts = share.tiles.launch.parts;
+    uint32_t past = first + shape::warps < share.units ? first + shape::warps : share.units;
+    uint32_t tile = part_of(share, first).tile, tiles = part_of(share, past - 1).tile - tile + 1;
+    for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += shape::threads) {
         uint32_t own = tile + at / shape::numbers, n = at % shape::numbers;
-        uint32_t from = own * parts, to = from + parts, u = from > first ? from : first;
-        const struct lf_linear_place &place = block->place[round % STREAM_PLACES][u - first];
-        uint32_t row = place.row + n / STREAM_ROW, out = n % STREAM_ROW;
-        if (row >= place.w.rows || out >= STREAM_OUTS)
+        const struct lf_linear_work &w = block->tile[own % shape::tiles];
+        uint32_t row = n / STREAM_OUTS, out = n % STREAM_OUTS, place = out * shape::rows + row;
+        if (row >= w.rows)
             continue;
-        float total = u > from ? sums->carried[round % 2][n] : 0;
-        for (; u < to && u < past && (u - from) * LF_LINEAR_PART < place.w.in; u++) {
-            float part = sums->part[round % 2][u - first][n];
+        uint32_t from = own * parts, to = from + parts, u = from > first ? from : first;
+        float total = u > from ? block->carried[round % 2][n] : 0;
+        for (; u < to && u < past && (u - from) * LF_LINEAR_PART < w.in; u++) {
+            float part = block->part[round % 2][u - first][place];
             total = u > from ? total + part : part;
         }
         if (to <= past)
-            lf_store_sum(place.w, row, place.out + out, total);
+            lf_store_sum(w, row, out, total);
         else
-            sums->carried[(round + 1) % 2][n] = total;
+            block->carried[(round + 1) % 2][n] = total;
     }
 }
 
@@ -249,24 +441,19 @@ template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void run_units(const struct stream_share &share,
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    struct stream_unit<format, eights> u, next;
-    uint32_t warp = threadIdx.x / LF_WARP, rounds = lf_blocks(share.units, STREAM_WARPS);
-    uint8_t *room = block->room[warp];
-    seek_unit(share, warp, &block->place[0][warp], &next);
+    const uint32_t warp = threadIdx.x / LF_WARP, rounds = lf_blocks(share.units, shape::warps);
+    struct stream_source from = seek_unit(share, warp, 0, block);
 #pragma unroll
     for (uint32_t slab = 0; slab < shape::depth; slab++)
-        send_slab<format, eights, whole>(next, slab, room + slab * 2 * shape::side_bytes);
-    if (!share.launch.has_chosen_rows)
+        send_slab<format, whole>(from, slab, block->warp[warp].room[slab]);
+    if (!share.tiles.launch.has_chosen_rows)
         lf_wait_for_launches();
     for (uint32_t round = 0; round < rounds; round++) {
         float sum[eights][4] = {};
-        u = next;
-        seek_unit(share, (round + 1) * STREAM_WARPS + warp,
-                  &block->place[(round + 1) % STREAM_PLACES][warp], &next);
-        run_unit<format, eights, whole>(u, next, room, sum);
+        run_unit<format, eights, whole>(share, round, block, &from, sum);
         if (round)
             end_round(share, round - 1, block);
-        keep_sums<eights>(sum, block->sums.part[round % 2][warp]);
+        keep_sums<eights>(sum, block->part[round % 2][warp]);
         lf_barrier_pass(&block->kept);
     }
     if (rounds)
@@ -275,19 +462,24 @@ __device__ static void run_units(const struct stream_share &share,
 
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
 template <enum lf_weight_format format, int eights, bool whole>
-__global__ static void __launch_bounds__(STREAM_THREADS, 1)
+__global__ static void __launch_bounds__(stream_shape<format, eights>::threads,
+                                         stream_shape<format, eights>::blocks)
 linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
+    typedef stream_shape<format, eights> shape;
     LF_DYNAMIC_SHARED(shared);
-    struct stream_block<format, eights> *block = (struct stream_block<format, eights> *)shared;
+    auto *block = (struct stream_block<format, eights> *)shared;
     lf_let_next_begin();
     if (threadIdx.x == 0)
-        lf_barrier_open(&block->kept, STREAM_WARPS);
+        lf_barrier_open(&block->kept, shape::warps);
     struct lf_linear_heads heads = lf_load_heads(launch);
     if (launch.has_chosen_rows)
         lf_wait_for_launches();
-    uint32_t tiles = lf_count_tiles(launch, heads, STREAM_OUTS, block->end);
+    struct lf_linear_tiles tiles =
+        lf_list_jobs(launch, heads, STREAM_OUTS, (struct lf_linear_live *)(block + 1));
+    uint32_t own = (tiles.all + gridDim.x - 1 - blockIdx.x) / gridDim.x;
+    struct stream_share share = {tiles, own, own * launch.parts};
+    find_tiles(share, 0, first_tile(share, STREAM_AHEAD, shape::warps), threadIdx.x,
+               shape::threads, block);
     __syncthreads();
-    uint32_t own = (tiles + gridDim.x - 1 - blockIdx.x) / gridDim.x;
-    struct stream_share share = {launch, block->end, own * launch.parts};
     run_units<format, eights, whole>(share, block);
 }

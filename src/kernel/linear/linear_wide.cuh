@@ -191,10 +191,10 @@ __device__ static void run_tile(struct wide_block<format, rows, groups, blocks> 
 }
 
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void multiply_tiles(const struct wide_share &work,
+__device__ static void multiply_tiles(const struct lf_linear_tiles &tiles,
                                       struct wide_block<format, rows, groups, blocks> *block) {
     struct wide_turn at = {};
-    for (uint32_t t = blockIdx.x; t < work.tiles; t += gridDim.x) {
+    for (uint32_t t = blockIdx.x; t < tiles.all; t += gridDim.x) {
         lf_barrier_wait(&block->full[at.slot], at.turn);
         run_tile(block, &at);
         at.place = wide_next(at.place, wide_shape<format, rows, groups, blocks>::places);
@@ -213,14 +213,14 @@ linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
         lf_barrier_open(&block->full[threadIdx.x], WIDE_GROUP / LF_WARP);
         lf_barrier_open(&block->empty[threadIdx.x], shape::multiply / LF_WARP);
     }
-    uint32_t tiles = lf_count_tiles(launch, lf_load_heads(launch), shape::outs, block->end);
-    struct wide_share work = {launch, tiles};
+    struct lf_linear_tiles tiles = lf_list_jobs(launch, lf_load_heads(launch), shape::outs,
+                                                (struct lf_linear_live *)(block + 1));
     __syncthreads();
     if (threadIdx.x >= shape::multiply) {
         lf_registers_fewer<shape::bring_registers>();
-        bring_tiles(work, block);
+        bring_tiles(tiles, block);
     } else {
         lf_registers_more<shape::multiply_registers>();
-        multiply_tiles(work, block);
+        multiply_tiles(tiles, block);
     }
 }

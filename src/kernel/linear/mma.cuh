@@ -25,6 +25,14 @@ __device__ static inline uint32_t lf_fma_bf16x2(uint32_t a, uint32_t b, uint32_t
     return sum;
 }
 
+// Bytes `first` and the next as halves with their signs. first: 0, 2.
+template <int first>
+__device__ static inline uint32_t lf_signed_bytes(uint32_t word) {
+    uint32_t halves;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(word), "n"(0x9180 + first * 0x1111));
+    return halves;
+}
+
 // Where shared memory begins, for addresses by offsets.
 typedef uint32_t lf_shared_base;
 

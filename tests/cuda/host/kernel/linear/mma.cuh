@@ -45,6 +45,12 @@ static inline uint32_t lf_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
     return host_sum(a, b, c) | host_sum(a >> 16, b >> 16, c >> 16) << 16;
 }
 
+template <int first>
+static inline uint32_t lf_signed_bytes(uint32_t word) {
+    return (uint16_t)(int8_t)(word >> 8 * first) |
+           (uint32_t)(uint16_t)(int8_t)(word >> (8 * first + 8)) << 16;
+}
+
 typedef const uint8_t *lf_shared_base;
 
 static inline lf_shared_base lf_shared_base_of(const void *at) {
