@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "contract/launch.h"
+#include "kernel/act_quant/act_quant.h"
 
 static uint64_t bits_at(const struct lf_call *call, uint32_t operand, uint32_t row, size_t column) {
     const struct lf_operand *o = &((const struct lf_launch *)call)->problem->operand[operand];
@@ -116,7 +117,7 @@ static size_t columns_of(const struct lf_launch *launch) {
         return record->columns(launch->call.args);
     for (uint32_t i = 0; i < record->operands; i++) {
         const struct lf_operand *o = &launch->problem->operand[i];
-        columns += lf_operand_is_result(o) ? o->n : 0;
+        columns += lf_operand_is_result(o) && !o->quantizes ? o->n : 0;
     }
     return columns;
 }
@@ -152,6 +153,21 @@ static void judge_operand(struct lf_launch *launch, uint32_t operand, size_t fir
         }
 }
 
+// Values of model.md 3.2 of what the launch itself stored.
+static void judge_quantized(struct lf_launch *launch, uint32_t operand) {
+    const struct lf_operand *o = &launch->problem->operand[operand];
+    double *want = calloc(o->n + 1, sizeof *want);
+    LF_ASSERT(want);
+    for (uint32_t row = 0; row < launch->call.rows && o->n; row++) {
+        const uint16_t *x = lf_call_at(&launch->call, o->quantizes - 1, row, 0);
+        lf_act_quant_f64(&(struct lf_act_quant_args){.format = LF_ACT_QA8, .rows = 1,
+                                                     .dim = (uint32_t)o->n, .x = x}, want);
+        for (size_t c = 0; c < o->n && !lf_trial_failed(launch->call.trial); c++)
+            lf_judge_element(&launch->call, operand, row, c, want[c], -1.0);
+    }
+    free(want);
+}
+
 void lf_launch_judge(struct lf_launch *launch) {
     struct lf_trial *trial = launch->call.trial;
     if (trial->record->judge) {
@@ -160,7 +176,9 @@ void lf_launch_judge(struct lf_launch *launch) {
     }
     size_t first = 0;
     for (uint32_t i = 0; i < trial->record->operands; i++)
-        if (lf_operand_is_result(&launch->problem->operand[i])) {
+        if (launch->problem->operand[i].quantizes) {
+            judge_quantized(launch, i);
+        } else if (lf_operand_is_result(&launch->problem->operand[i])) {
             judge_operand(launch, i, first);
             first += launch->problem->operand[i].n;
         }

@@ -73,6 +73,7 @@ struct lf_operand {
     float scale;       // deviation of the default fill, 0: 1
     lf_fill_fn *fill;  // NULL: values of the style
     uint32_t may_be;   // 1 + the operand whose memory this output may share; 0: none
+    uint32_t quantizes; // 1 + the output whose QA8 values this one has, bit for bit; 0: none
 };
 
 static inline struct lf_operand lf_operand(const char *name, enum lf_role role, enum lf_type type,
@@ -132,7 +133,7 @@ struct lf_record {
     void (*describe)(const void *args, struct lf_operand *operand);
     // args holds a copy of the shape's; sets rows and pointers.
     void (*bind)(const struct lf_call *call, void *args);
-    // Doubles of a row of the float64 reference; NULL: the elements of its outputs, in their order.
+    // Doubles of a row of the float64 reference; NULL: of its outputs but quantized ones, in order.
     size_t (*columns)(const void *args);
     // Error before the output's rounding, laid out as ref. NULL: outputs are exact.
     void (*bound)(const void *args, const double *ref, double *error);

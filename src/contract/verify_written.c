@@ -22,6 +22,17 @@ static void embed(struct lf_written *out, const struct lf_embed_args *a) {
     }
 }
 
+// Rows of dim elements and, where they are wanted, their quantized values.
+static void quantized(struct lf_written *out, uint32_t rows, uint32_t dim, void *y,
+                      void *quantized_y, size_t pitch) {
+    one(out, rows, y);
+    if (!quantized_y)
+        return;
+    out->columns[out->n] = dim;
+    out->pitch[out->n] = pitch;
+    add(out, quantized_y);
+}
+
 // A record's packed rows are one operand: those of a call lie wherever their pages are.
 static void cache_pack(struct lf_written *out, const struct lf_cache_pack_args *a) {
     uint32_t bytes = a->format == LF_CACHE_QA8    ? lf_qa8_row_bytes(a->dim)
@@ -34,6 +45,18 @@ static void cache_pack(struct lf_written *out, const struct lf_cache_pack_args *
     one(out, a->rows, out->gathered);
     out->pitch[0] = bytes;
     out->named = a->x;
+}
+
+static void rms_norm(struct lf_written *out, const struct lf_rms_norm_args *a) {
+    quantized(out, a->rows, a->dim, a->y, a->quantized, a->y_stride);
+}
+
+static void hc_collapse(struct lf_written *out, const struct lf_hc_collapse_args *a) {
+    quantized(out, a->rows, a->dim, a->y, a->quantized, a->dim);
+}
+
+static void swiglu(struct lf_written *out, const struct lf_swiglu_args *a) {
+    quantized(out, a->rows, a->dim, a->y, a->quantized, a->dim);
 }
 
 static void hc_mix(struct lf_written *out, const struct lf_hc_mix_args *a) {
@@ -98,15 +121,15 @@ void lf_written_fill(struct lf_written *out, const char *kernel, const void *arg
     CASE(expert_group) expert_group(out, args);
     CASE(sample) sample(out, args);
     CASE(draft_join) one(out, ARGS(draft_join)->rows, ARGS(draft_join)->logits);
-    CASE(rms_norm) one(out, ARGS(rms_norm)->rows, ARGS(rms_norm)->y);
+    CASE(rms_norm) rms_norm(out, args);
     CASE(act_quant) one(out, ARGS(act_quant)->rows, ARGS(act_quant)->y);
     CASE(rope) one(out, ARGS(rope)->rows, ARGS(rope)->x);
-    CASE(hc_collapse) one(out, ARGS(hc_collapse)->rows, ARGS(hc_collapse)->y);
+    CASE(hc_collapse) hc_collapse(out, args);
     CASE(hc_expand) one(out, ARGS(hc_expand)->rows, ARGS(hc_expand)->x);
     CASE(stream_mean) one(out, ARGS(stream_mean)->rows, ARGS(stream_mean)->y);
     CASE(compress_pool) one(out, ARGS(compress_pool)->entries, ARGS(compress_pool)->y);
     CASE(attention) one(out, ARGS(attention)->rows, ARGS(attention)->o);
-    CASE(swiglu) one(out, ARGS(swiglu)->rows, ARGS(swiglu)->y);
+    CASE(swiglu) swiglu(out, args);
     CASE(expert_join) one(out, ARGS(expert_join)->rows, ARGS(expert_join)->y);
     CASE(engram_gather) one(out, ARGS(engram_gather)->rows, ARGS(engram_gather)->y);
     CASE(engram_gate) one(out, ARGS(engram_gate)->rows, ARGS(engram_gate)->x);

@@ -10,14 +10,13 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_la
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     int table = layer->ratio > 0;
-    lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
     w->job[0] = lf_project_job(&layer->wkv, lf_linear_input(&layer->wkv, w->in, w->in_q), w->k,
                                w->rows, 0);
     if (with_latent)
         w->job[1] = latent_job(m, layer);
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = with_latent ? 2 : 1,
                                                      .job = w->job});
-    lf_norm(m, w->k, layer->kv_norm, w->k, w->rows, t->head_dim);
+    lf_norm(m, w->k, layer->kv_norm, w->k, NULL, w->rows, t->head_dim);
     m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
                                                  .head_dim = t->head_dim, .rope_dim = t->rope_dim,
                                                  .x = w->k, .x_stride = t->head_dim,
@@ -54,8 +53,7 @@ void lf_attention_queries(struct lf_v41 *m, const struct lf_layer *layer) {
     const struct lf_topology *t = m->t;
     uint32_t width = t->heads * t->head_dim;
     int table = layer->ratio > 0;
-    lf_norm(m, w->qr, layer->q_norm, w->qr, w->rows, t->q_lora);
-    lf_quantize(m, w->qr, w->qr_q, w->rows, t->q_lora);
+    lf_norm(m, w->qr, layer->q_norm, w->qr, w->qr_q, w->rows, t->q_lora);
     lf_project(m, &layer->wq_b, lf_linear_input(&layer->wq_b, w->qr, w->qr_q), w->q, w->rows, 0);
     m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = t->heads,
                                                  .head_dim = t->head_dim, .rope_dim = t->rope_dim,

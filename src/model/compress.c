@@ -11,10 +11,8 @@ static uint32_t source_of(const struct lf_v41 *m, const struct lf_layer *layer) 
 // Ratio 1: the latent of every row is a plain projection (model.md 8.4).
 static void latent_plain(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
-    const uint16_t *x = lf_linear_input(&layer->comp_wkv, w->in, w->in_q);
-    if (x == w->in_q)
-        lf_quantize(m, w->in, w->in_q, w->rows, m->t->hidden);
-    lf_project(m, &layer->comp_wkv, x, w->latent, w->rows, 0);
+    lf_project(m, &layer->comp_wkv, lf_linear_input(&layer->comp_wkv, w->in, w->in_q), w->latent,
+               w->rows, 0);
 }
 
 // Ratio 2: v and g in float32, pooled where a pair is complete; open rows wait in the ring.
@@ -65,13 +63,11 @@ void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {
         latent_pooled(m, layer, source);
     if (!e->n)
         return;
-    lf_norm(m, w->latent, layer->comp_norm, w->latent, e->n, t->head_dim);
-    // The index key comes from the latent before its rotation (model.md 8.6).
-    const uint16_t *x = lf_linear_input(&layer->index_wk, w->latent, w->in_q);
-    if (x == w->in_q)
-        lf_quantize(m, w->latent, w->in_q, e->n, t->head_dim);
-    lf_project(m, &layer->index_wk, x, w->latent_key, e->n, 0);
-    lf_norm(m, w->latent_key, layer->index_k_norm, w->latent_key, e->n, t->index_dim);
+    // The index key comes from the latent before its rotation (model.md 8.6). Queries come later.
+    uint16_t *quantized = lf_matrix_quantizes_input(&layer->index_wk) ? w->qr_q : NULL;
+    lf_norm(m, w->latent, layer->comp_norm, w->latent, quantized, e->n, t->head_dim);
+    lf_project(m, &layer->index_wk, quantized ? quantized : w->latent, w->latent_key, e->n, 0);
+    lf_norm(m, w->latent_key, layer->index_k_norm, w->latent_key, NULL, e->n, t->index_dim);
     rotate_pack(m, e, w->latent_key, t->index_dim, LF_CACHE_QF4E, w->seen.index_dst[source]);
     rotate_pack(m, e, w->latent, t->head_dim, LF_CACHE_QF4S, w->seen.entry_dst[source]);
 }

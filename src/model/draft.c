@@ -64,7 +64,7 @@ void lf_draft_head(struct lf_v41 *m) {
                                     .y = d->judged, .y_pitch = judged_width(m) * sizeof *d->judged,
                                     .row_bytes = bytes};
     m->k.row_gather(&m->device, &(struct lf_row_gather_args){1, &job});
-    lf_norm(m, d->hidden, m->weights.draft->norm, w->in, w->rows, t->hidden);
+    lf_norm(m, d->hidden, m->weights.draft->norm, w->in, NULL, w->rows, t->hidden);
     lf_project(m, &m->weights.head, w->in, w->logits, w->rows, 1);
 }
 

@@ -7,12 +7,13 @@ void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows
                                                            .y = y, .y_stride = dim});
 }
 
-void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y, uint32_t rows,
-             uint32_t dim) {
+void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y,
+             uint16_t *quantized, uint32_t rows, uint32_t dim) {
     m->k.rms_norm(&m->device, &(struct lf_rms_norm_args){.rows = rows, .dim = dim, .x = x,
                                                          .x_stride = dim, .w = w,
                                                          .eps = m->t->norm_eps, .y = y,
-                                                         .y_stride = dim});
+                                                         .y_stride = dim,
+                                                         .quantized = quantized});
 }
 
 struct lf_linear_job lf_project_job(const struct lf_matrix *w, const uint16_t *x, void *y,
@@ -47,7 +48,8 @@ void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
     lf_graphs_back(m);
 }
 
-void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
+// The norm of the collapsed streams, and its quantized values where they are given.
+static void collapse(struct lf_v41 *m, const uint16_t *norm, uint16_t *quantized) {
     struct lf_work *w = &m->work;
     const float *pre = w->pre;
 #if LF_FAULT == 1
@@ -55,8 +57,12 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 #endif
     m->k.hc_collapse(&m->device, &(struct lf_hc_collapse_args){
                                   .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
-                                  .x = w->x, .pre = pre, .y = w->in});
-    lf_norm(m, w->in, norm, w->in, w->rows, m->t->hidden);
+                                  .x = w->x, .pre = pre, .y = w->in, .norm = norm,
+                                  .eps = m->t->norm_eps, .quantized = quantized});
+}
+
+void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
+    collapse(m, norm, m->work.in_q);
 }
 
 // The sublayer's output joins the streams, and its own pre goes to the next sublayer.
@@ -106,10 +112,7 @@ void lf_head(struct lf_v41 *m) {
     if (!w->n_wanted)
         return;
     LF_ASSERT(w->n_wanted <= w->logits_rows_max);
-    m->k.hc_collapse(&m->device, &(struct lf_hc_collapse_args){
-                                  .rows = w->rows, .streams = t->streams, .dim = t->hidden,
-                                  .x = w->x, .pre = w->pre, .y = w->in});
-    lf_norm(m, w->in, m->weights.norm, w->in, w->rows, t->hidden);
+    collapse(m, m->weights.norm, NULL);
     struct lf_linear_job job = {.w = &m->weights.head, .rows = w->n_wanted, .x = w->in,
                                 .x_stride = t->hidden, .x_index = w->seen.wanted, .y = w->logits,
                                 .y_stride = t->vocab, .y_f32 = 1};

@@ -43,21 +43,26 @@ static void gate_up(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *ga
     run_jobs(m, job);
 }
 
-static void activate(struct lf_v41 *m, uint16_t *gate, const uint16_t *up, const float *weight,
-                     uint32_t rows, uint32_t dim) {
-    m->k.swiglu(&m->device, &(struct lf_swiglu_args){.rows = rows, .dim = dim, .gate = gate,
-                                                     .up = up, .limit = m->t->swiglu_limit,
-                                                     .weight = weight, .y = gate});
+// Of the pairs and behind them the shared rows; quantized into the memory of up.
+static void activate(struct lf_v41 *m, uint32_t pairs) {
+    struct lf_work *w = &m->work;
+    const float *weight = w->pair_weight;
+#if LF_FAULT == 1
+    weight = w->route_weight; // 1: weights not sorted with their pairs
+#endif
+    m->k.swiglu(&m->device, &(struct lf_swiglu_args){
+                             .rows = pairs + w->rows * m->t->shared_experts,
+                             .dim = m->t->expert_dim, .gate = w->gate, .up = w->up,
+                             .limit = m->t->swiglu_limit, .weight = weight, .weighted = pairs,
+                             .y = w->gate, .quantized = w->up});
 }
 
-// Down projections in one launch; the hidden is quantized into the memory of up.
+// Down projections in one launch.
 static void down(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_shared,
                  uint16_t *up_shared) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
     uint32_t dim = t->expert_dim, shared_dim = dim * t->shared_experts;
-    lf_quantize(m, w->gate, w->up, w->rows * layer->top, dim);
-    lf_quantize(m, gate_shared, up_shared, w->rows, shared_dim);
     struct lf_linear_job *job = w->job;
     for (uint32_t e = 0; e < layer->experts; e++) {
         const struct lf_matrix *w2 = &layer->expert[e].w2;
@@ -89,14 +94,8 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     group_pairs(m, layer);
     uint16_t *gate_shared = w->gate + (size_t)pairs * t->expert_dim;
     uint16_t *up_shared = w->up + (size_t)pairs * t->expert_dim;
-    lf_quantize(m, w->in, w->in_q, w->rows, t->hidden);
     gate_up(m, layer, gate_shared, up_shared);
-    const float *weight = w->pair_weight;
-#if LF_FAULT == 1
-    weight = w->route_weight; // 1: weights not sorted with their pairs
-#endif
-    activate(m, w->gate, w->up, weight, pairs, t->expert_dim);
-    activate(m, gate_shared, up_shared, NULL, w->rows, t->expert_dim * t->shared_experts);
+    activate(m, pairs);
     down(m, layer, gate_shared, up_shared);
     m->k.expert_join(&m->device, &(struct lf_expert_join_args){
                                   .rows = w->rows, .top = layer->top, .dim = t->hidden,

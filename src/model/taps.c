@@ -96,7 +96,7 @@ static void fill_rows(struct lf_v41 *m, uint32_t n) {
     lf_quantize(m, d->taps, d->taps_q, n, size);
     lf_project(m, &weights->main_proj, lf_linear_input(&weights->main_proj, d->taps, d->taps_q),
                w->in, n, 0);
-    lf_norm(m, w->in, weights->main_norm, w->in, n, m->t->hidden);
+    lf_norm(m, w->in, weights->main_norm, w->in, w->in_q, n, m->t->hidden);
     for (uint32_t b = 0; b < m->t->draft_layers; b++) {
         lf_window_keys(m, &weights->block[b], false);
         m->k.ring_store(&m->device, &(struct lf_ring_store_args){

@@ -86,7 +86,7 @@ void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer);
 // The streams of the live rows: work.x, with work.pre handed from sublayer to sublayer.
 void lf_stream_start(struct lf_v41 *m);                                   // model.md 5
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc);     // 7, from work.x
-void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm);          // to work.in, normed
+void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm); // to work.in and in_q, normed
 void lf_stream_expand(struct lf_v41 *m);                                  // work.out joins
 
 // One sublayer each, work.in to work.out over the live rows.
@@ -118,8 +118,9 @@ static inline const uint16_t *lf_linear_input(const struct lf_matrix *w, const u
 }
 // QA8 values of rows of dim bf16.
 void lf_quantize(struct lf_v41 *m, const uint16_t *x, uint16_t *y, uint32_t rows, uint32_t dim);
-void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y, uint32_t rows,
-             uint32_t dim);
+// quantized: QA8 values of y; NULL: none.
+void lf_norm(struct lf_v41 *m, const uint16_t *x, const uint16_t *w, uint16_t *y,
+             uint16_t *quantized, uint32_t rows, uint32_t dim);
 // One linear map over all rows, x and y dense.
 struct lf_linear_job lf_project_job(const struct lf_matrix *w, const uint16_t *x, void *y,
                                     uint32_t rows, int y_f32);

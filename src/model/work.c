@@ -83,24 +83,25 @@ static void take_tables(struct lf_work *w, struct taker *taker, const struct lf_
 
 static void take_streams(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                          size_t n) {
-    size_t d = t->hidden, hc = t->streams, wide = t->head_dim > t->hidden ? t->head_dim : d;
+    size_t d = t->hidden, hc = t->streams;
     TAKE(w->x, n * hc * d);
     TAKE(w->pre, n * hc);
     TAKE(w->pre_next, n * hc);
     TAKE(w->post, n * hc);
     TAKE(w->comb, n * hc * hc);
     TAKE(w->in, n * d);
-    TAKE(w->in_q, n * wide);
+    TAKE(w->in_q, n * d);
     TAKE(w->out, n * d);
 }
 
 static void take_attention(struct lf_work *w, struct taker *taker, const struct lf_topology *t,
                            const struct lf_state_shape *shape, size_t n) {
     size_t heads = (size_t)t->heads * t->head_dim, groups = (size_t)t->o_groups * t->o_lora;
+    size_t narrow = t->q_lora > t->head_dim ? t->q_lora : t->head_dim;
     TAKE(w->k, n * t->head_dim);
     TAKE(w->call_keys, n * shape->window_bytes);
     TAKE(w->qr, n * t->q_lora);
-    TAKE(w->qr_q, n * t->q_lora);
+    TAKE(w->qr_q, n * narrow);
     TAKE(w->q, n * heads);
     TAKE(w->o, n * heads);
     TAKE(w->u, n * groups);

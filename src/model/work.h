@@ -70,7 +70,7 @@ struct lf_work {
     float *raw;           // [rows][2*head_dim] v then g of the call
     uint16_t *k;          // [rows][head_dim]
     uint8_t *call_keys;   // [rows][window_bytes] by call place
-    uint16_t *qr, *qr_q;  // [rows][q_lora]
+    uint16_t *qr, *qr_q;  // [rows][q_lora]; qr_q also of latents, [rows][head_dim]
     uint16_t *q, *o;      // [rows][heads][head_dim]
     uint16_t *u, *u_q;    // [rows][o_groups*o_lora]
     uint16_t *iq, *iw;    // [rows][index_heads][index_dim], [rows][index_heads]

@@ -32,6 +32,25 @@ void check_embed(struct check *c, const struct sizes *s) {
     }
 }
 
+// Rows that are read eight numbers at once, one by one, and in more than a block's registers hold.
+static void check_rms_norm_quantized(struct check *c, const struct sizes *s, uint32_t rows,
+                                     enum style style) {
+    const uint32_t some[] = {s->hidden / 32 * 32, 96, 6400};
+    for (uint32_t i = 0; i < (rows < 3 ? 3 : 2); i++) {
+        size_t dim = some[i], stride = dim + (i == 1 ? 3 : 8);
+        check_start(c, "%s: %u rows of %zu, style %d, quantized", s->name, rows, dim, style);
+        struct lf_rms_norm_args a = {.rows = rows, .dim = some[i], .x_stride = stride,
+                                     .y_stride = stride, .eps = eps};
+        a.x = check_new_bf16(c, "x", rows * stride, style);
+        a.w = check_new_bf16(c, "w", dim, STYLE_NORMAL);
+        a.y = check_new(c, "y", 2 * rows * stride);
+        a.quantized = check_new(c, "quantized", 2 * rows * stride);
+        struct lf_rms_norm_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, w), MIRROR(c, d, y), MIRROR(c, d, quantized);
+        CHECK_KERNEL(c, rms_norm, &a, &d);
+    }
+}
+
 void check_rms_norm(struct check *c, const struct sizes *s) {
     EACH(s, rows, style) {
         size_t dim = s->hidden, stride = dim + 8;
@@ -44,6 +63,7 @@ void check_rms_norm(struct check *c, const struct sizes *s) {
         struct lf_rms_norm_args d = a;
         MIRROR(c, d, x), MIRROR(c, d, w), MIRROR(c, d, y);
         CHECK_KERNEL(c, rms_norm, &a, &d);
+        check_rms_norm_quantized(c, s, rows, style);
     }
 }
 
@@ -122,6 +142,29 @@ void check_hc_mix(struct check *c, const struct sizes *s) {
     }
 }
 
+// Streams collapsed and normed: wide and not, few streams and the most, more than a block holds.
+static void check_hc_collapse_normed(struct check *c, const struct sizes *s, uint32_t rows,
+                                     enum style style) {
+    const uint32_t some[] = {s->hidden, 96, s->hidden / 32 * 32, 6400};
+    const uint32_t streams[] = {s->streams, 7, s->streams, 2};
+    for (uint32_t i = 0; i < (rows < 3 ? 4 : 3); i++) {
+        uint32_t dim = some[i];
+        size_t n = (size_t)rows * dim;
+        check_start(c, "%s: %u rows of %u, style %d, normed", s->name, rows, dim, style);
+        struct lf_hc_collapse_args a = {.rows = rows, .streams = streams[i], .dim = dim,
+                                        .eps = eps};
+        a.x = check_new_bf16(c, "x", n * a.streams, style);
+        a.pre = check_new_f32(c, "pre", (size_t)rows * a.streams, STYLE_NORMAL);
+        a.norm = check_new_bf16(c, "norm", dim, STYLE_NORMAL);
+        a.y = check_new(c, "y", 2 * n);
+        a.quantized = i ? check_new(c, "quantized", 2 * n) : NULL;
+        struct lf_hc_collapse_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, pre), MIRROR(c, d, norm), MIRROR(c, d, y);
+        MIRROR(c, d, quantized);
+        CHECK_KERNEL(c, hc_collapse, &a, &d);
+    }
+}
+
 void check_hc_collapse(struct check *c, const struct sizes *s) {
     EACH(s, rows, style) {
         check_start(c, "%s: %u rows, style %d", s->name, rows, style);
@@ -132,6 +175,7 @@ void check_hc_collapse(struct check *c, const struct sizes *s) {
         struct lf_hc_collapse_args d = a;
         MIRROR(c, d, x), MIRROR(c, d, pre), MIRROR(c, d, y);
         CHECK_KERNEL(c, hc_collapse, &a, &d);
+        check_hc_collapse_normed(c, s, rows, style);
     }
 }
 
@@ -164,16 +208,20 @@ void check_stream_mean(struct check *c, const struct sizes *s) {
 
 void check_swiglu(struct check *c, const struct sizes *s) {
     EACH(s, rows, style)
-        for (int weighted = 0; weighted < 2; weighted++) {
-            size_t n = (size_t)rows * s->expert_dim;
-            check_start(c, "%s: %u rows, style %d, weight %d", s->name, rows, style, weighted);
-            struct lf_swiglu_args a = {.rows = rows, .dim = s->expert_dim, .limit = 10.0f};
+        for (int quantizes = 0; quantizes < 2; quantizes++) {
+            uint32_t dim = quantizes ? (s->expert_dim + 31) / 32 * 32 : s->expert_dim;
+            size_t n = (size_t)rows * dim;
+            check_start(c, "%s: %u rows, style %d, quantized %d", s->name, rows, style, quantizes);
+            struct lf_swiglu_args a = {.rows = rows, .dim = dim, .limit = 10.0f,
+                                       .weighted = rows - rows / 3};
             a.gate = check_new_bf16(c, "gate", n, style);
             a.up = check_new_bf16(c, "up", n, style);
-            a.weight = weighted ? check_new_f32(c, "weight", rows, STYLE_NORMAL) : NULL;
-            a.y = weighted ? check_new(c, "y", 2 * n) : (uint16_t *)a.gate;
+            a.weight = check_new_f32(c, "weight", a.weighted, STYLE_NORMAL);
+            a.y = quantizes ? (uint16_t *)a.gate : check_new(c, "y", 2 * n);
+            a.quantized = quantizes ? (uint16_t *)a.up : NULL;
             struct lf_swiglu_args d = a;
             MIRROR(c, d, gate), MIRROR(c, d, up), MIRROR(c, d, weight), MIRROR(c, d, y);
+            MIRROR(c, d, quantized);
             CHECK_KERNEL(c, swiglu, &a, &d);
         }
 }

@@ -130,24 +130,26 @@ static void time_index(struct check *c, const struct sizes *s, struct regions *g
 static void time_rows(struct check *c, const struct sizes *s, struct regions *g, uint32_t rows) {
     uint32_t h = s->hidden, n = s->streams;
     uint16_t *out = (uint16_t *)g->out;
+    uint16_t *values = (uint16_t *)(g->out + ((size_t)200 << 20));
     float *numbers = (float *)(g->out + ((size_t)280 << 20));
-    TIME_SAME(c, rows, rms_norm, 4.0 * h, .rows = rows, .dim = h, .x = g->x, .x_stride = h,
-              .w = g->x, .eps = 1e-6f, .y = out, .y_stride = h);
+    TIME_SAME(c, rows, rms_norm, 6.0 * h, .rows = rows, .dim = h, .x = g->x, .x_stride = h,
+              .w = g->x, .eps = 1e-6f, .y = out, .y_stride = h, .quantized = values);
     TIME_SAME(c, rows, act_quant, 4.0 * h, .rows = rows, .dim = h, .x = g->x, .x_stride = h,
               .y = out, .y_stride = h);
     TIME_SAME(c, rows, hc_mix, 2.0 * n * h, .rows = rows, .streams = n, .dim = h, .x = out,
               .fn = g->f, .base = g->f, .scale = g->f, .sinkhorn_iters = 20, .hc_eps = 1e-6f,
               .norm_eps = 1e-6f, .pre = numbers, .post = numbers + 65536,
               .comb = numbers + 131072);
-    TIME_SAME(c, rows, hc_collapse, 2.0 * (n + 1) * h, .rows = rows, .streams = n, .dim = h,
-              .x = out, .pre = g->f, .y = g->x);
+    TIME_SAME(c, rows, hc_collapse, 2.0 * (n + 2) * h, .rows = rows, .streams = n, .dim = h,
+              .x = out, .pre = g->f, .y = g->x, .norm = g->code, .eps = 1e-6f,
+              .quantized = values);
     TIME_SAME(c, rows, hc_expand, 2.0 * (2 * n + 1) * h, .rows = rows, .streams = n, .dim = h,
               .x = out, .b = g->x, .post = g->f, .comb = g->f);
     TIME_SAME(c, rows, router, 4.0 * s->experts, .rows = rows, .experts = s->experts,
               .top = s->top, .logits = g->f, .bias = g->f, .route_scale = 1.5f,
               .id = (uint32_t *)numbers, .weight = numbers + 65536);
-    TIME_SAME(c, rows, swiglu, 6.0 * s->expert_dim, .rows = rows, .dim = s->expert_dim,
-              .gate = g->x, .up = g->x, .limit = 10.0f, .y = out);
+    TIME_SAME(c, rows, swiglu, 8.0 * s->expert_dim, .rows = rows, .dim = s->expert_dim,
+              .gate = g->x, .up = g->x, .limit = 10.0f, .y = out, .quantized = values);
     TIME_SAME(c, rows, engram_gate, 2.0 * (3 * n + 1) * h, .rows = rows, .streams = n, .dim = h,
               .x = out, .kv = (uint16_t *)g->weight, .q_weight = g->x, .k_weight = g->x,
               .dot_scale = 0.014f, .eps = 1e-6f);

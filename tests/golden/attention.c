@@ -42,6 +42,7 @@ static void tally_maps(struct lf_trial *t, struct sums *sums, const struct lf_la
     uint32_t l = layer->id;
     lf_trial_points(t);
     memcpy(w->in, points_of(t, d, "attn_in", l), points * d * sizeof *w->in);
+    lf_quantize(m, w->in, w->in_q, w->rows, m->t->hidden);
     lf_window_keys(m, layer, true);
     lf_attention_queries(m, layer);
     const uint16_t *qr = points_of(t, lora, "attn.qr", l), *q = points_of(t, heads, "attn.q", l);
@@ -169,6 +170,7 @@ static void tally_attention(struct lf_trial *t, struct sums *sums, const struct 
     size_t d = m->t->hidden, head = m->t->head_dim, heads = m->t->heads * head;
     uint32_t l = layer->id;
     const uint16_t *o = points_of(t, heads, "attn.o", l), *out = points_of(t, d, "attn_out", l);
+    lf_quantize(m, w->in, w->in_q, w->rows, m->t->hidden);
     if (layer->kv_source) {
         lf_compress(m, layer);
         tally_caches(t, sums, layer);

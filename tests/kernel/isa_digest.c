@@ -117,7 +117,7 @@ static void digest_rms_norm(struct lab *lab) {
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t dim = dims[i];
         uint16_t *x = halves(lab, (size_t)ROWS * dim, 2, 12), *w = halves(lab, dim, 0, 3);
-        struct lf_rms_norm_args args = {ROWS, dim, x, dim, w, 1e-6f, x, dim};
+        struct lf_rms_norm_args args = {ROWS, dim, x, dim, w, 1e-6f, x, dim, NULL};
         lab->k.rms_norm(&lab->device, &args);
         fold(lab, x, (size_t)ROWS * dim * 2);
     }
@@ -219,9 +219,15 @@ static void digest_hc_mix(struct lab *lab) {
 static void digest_hc_collapse(struct lab *lab) {
     enum { ROWS = 6, S = 4, DIM = 544 };
     uint16_t *x = halves(lab, ROWS * S * DIM, 1, 10), *y = take(lab, ROWS * DIM * 2);
+    uint16_t *norm = halves(lab, DIM, 1, 4), *quantized = take(lab, ROWS * DIM * 2);
     float *pre = floats(lab, ROWS * S, 0, 4);
-    lab->k.hc_collapse(&lab->device, &(struct lf_hc_collapse_args){ROWS, S, DIM, x, pre, y});
+    struct lf_hc_collapse_args args = {ROWS, S, DIM, x, pre, y, NULL, 1e-6f, NULL};
+    lab->k.hc_collapse(&lab->device, &args);
     fold(lab, y, ROWS * DIM * 2);
+    args.norm = norm, args.quantized = quantized;
+    lab->k.hc_collapse(&lab->device, &args);
+    fold(lab, y, ROWS * DIM * 2);
+    fold(lab, quantized, ROWS * DIM * 2);
 }
 
 static void digest_hc_expand(struct lab *lab) {
@@ -397,8 +403,10 @@ static void digest_swiglu(struct lab *lab) {
     enum { ROWS = 9, DIM = 544 };
     uint16_t *gate = halves(lab, ROWS * DIM, 4, 12), *up = halves(lab, ROWS * DIM, 4, 12);
     float *weight = floats(lab, ROWS, 0, 4);
-    lab->k.swiglu(&lab->device, &(struct lf_swiglu_args){ROWS, DIM, gate, up, 10.0f, weight, gate});
+    struct lf_swiglu_args args = {ROWS, DIM, gate, up, 10.0f, weight, ROWS - 1, gate, up};
+    lab->k.swiglu(&lab->device, &args);
     fold(lab, gate, ROWS * DIM * 2);
+    fold(lab, up, ROWS * DIM * 2);
 }
 
 static void digest_expert_join(struct lab *lab) {

@@ -101,10 +101,35 @@ static void the_vector_comes_out(void **state) {
     json_decref(file);
 }
 
+static void quantized_values_are_act_quants_of_what_is_stored(void **state) {
+    enum { DIM = 96, STRIDE = 101, N = ROWS * STRIDE };
+    uint16_t x[N] = {0}, w[DIM], y[N] = {0}, values[N] = {0}, want[N] = {0};
+    struct lf_check_rng rng = {7};
+    struct lf_device *device = lf_check_device(1);
+    (void)state;
+    lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, w, DIM);
+    lf_check_fill_bf16(&rng, LF_STYLE_WIDE, 1.0f, x, N);
+    x[STRIDE + 40] = 0x7FC1; // a row of NaN among others
+    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
+        if (!lf_isa_present(isa))
+            continue;
+        const struct lf_kernels *k = lf_check_kernels(isa);
+        k->rms_norm(device, &(struct lf_rms_norm_args){.rows = ROWS, .dim = DIM, .x = x,
+                                                       .x_stride = STRIDE, .w = w, .eps = 1e-6f,
+                                                       .y = y, .y_stride = STRIDE,
+                                                       .quantized = values});
+        k->act_quant(device, &(struct lf_act_quant_args){LF_ACT_QA8, ROWS, DIM, y, STRIDE, want,
+                                                         STRIDE});
+        lf_check_same("quantized", values, want, sizeof want);
+    }
+    lf_check_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_vector_comes_out),
         cmocka_unit_test(a_zero_row_gives_zeros),
+        cmocka_unit_test(quantized_values_are_act_quants_of_what_is_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

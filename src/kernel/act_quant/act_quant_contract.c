@@ -91,12 +91,12 @@ static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product
 }
 
 static const struct lf_control controls[] = {
-    {1, "values pass without rounding", LF_GATE_BOUND, 0},
-    {2, "the QA8 scale rounded down", LF_GATE_BOUND, 0},
-    {3, "a group's maximum over 31 of its 32 values", LF_GATE_BOUND, 0},
-    {4, "QA8 codes truncated", LF_GATE_BOUND, 0},
-    {5, "the QF4e scale for a largest code of 4", LF_GATE_BOUND, 0},
-    {6, "a group that is not finite becomes 0", LF_GATE_EDGES, 0},
+    {41, "values pass without rounding", LF_GATE_BOUND, 0},
+    {42, "the QA8 scale rounded down", LF_GATE_BOUND, 0},
+    {43, "a group's maximum over 31 of its 32 values", LF_GATE_BOUND, 0},
+    {44, "QA8 codes truncated", LF_GATE_BOUND, 0},
+    {45, "the QF4e scale for a largest code of 4", LF_GATE_BOUND, 0},
+    {46, "a group that is not finite becomes 0", LF_GATE_EDGES, 0},
     {7, "in launches of many rows a task leaves its last group", LF_GATE_ROWS, 0},
     {8, "a group past the last row is written", LF_GATE_MEMORY, 0},
 };

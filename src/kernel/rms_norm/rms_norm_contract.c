@@ -3,30 +3,44 @@
 #include "contract/record.h"
 #include "kernel/rms_norm/rms_norm.h"
 
-enum { X, W, Y, OPERANDS };
+enum { X, W, Y, QUANTIZED, OPERANDS };
+
+struct shape {
+    struct lf_rms_norm_args args;
+    uint32_t quantizes;
+};
 
 static void add(struct lf_shapes *shapes, const char *model, uint32_t rows, uint32_t dim,
-                float eps) {
-    struct lf_rms_norm_args args = {.dim = dim, .x_stride = dim, .y_stride = dim, .eps = eps};
-    lf_shapes_add(shapes, rows, &args, sizeof args, "%s %u", model, dim);
+                float eps, uint32_t quantizes) {
+    struct shape shape = {.args = {.dim = dim, .x_stride = dim, .y_stride = dim, .eps = eps},
+                          .quantizes = quantizes};
+    lf_shapes_add(shapes, rows, &shape, sizeof shape, "%s %u%s", model, dim,
+                  quantizes ? " quantized" : "");
 }
 
-// Sublayers and head, queries, keys and entries, index keys.
+// Sublayers and head, queries, keys and entries, index keys; those that quantized maps read.
 static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
     const struct lf_topology *t = served->t;
     const uint32_t dim[] = {t->hidden, t->q_lora, t->head_dim, t->index_dim};
     for (uint32_t i = 0; i < 4; i++)
-        add(shapes, served->name, served->chunk_rows, dim[i], t->norm_eps);
+        add(shapes, served->name, served->chunk_rows, dim[i], t->norm_eps, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        add(shapes, served->name, served->chunk_rows, dim[i], t->norm_eps, 1);
 }
 
 static void ragged(struct lf_shapes *shapes) {
-    struct lf_rms_norm_args apart = {.dim = 33, .x_stride = 40, .y_stride = 35, .eps = 1e-3f};
-    add(shapes, "ragged", 64, 7, 1e-20f);
+    struct shape apart = {.args = {.dim = 33, .x_stride = 40, .y_stride = 35, .eps = 1e-3f}};
+    struct shape quantized = {.args = {.dim = 96, .x_stride = 99, .y_stride = 97, .eps = 1e-20f},
+                              .quantizes = 1};
+    add(shapes, "ragged", 64, 7, 1e-20f, 0);
+    add(shapes, "ragged", 64, 6240, 1e-20f, 1);
     lf_shapes_add(shapes, 64, &apart, sizeof apart, "ragged 33 with gaps, eps 1e-3");
+    lf_shapes_add(shapes, 64, &quantized, sizeof quantized, "ragged 96 with gaps, quantized");
 }
 
 static void describe(const void *args, struct lf_operand *o) {
-    const struct lf_rms_norm_args *a = args;
+    const struct shape *s = args;
+    const struct lf_rms_norm_args *a = &s->args;
     o[X] = lf_operand("x", LF_IN, LF_BF16, a->dim);
     o[X].pitch = a->x_stride, o[X].scale = 0.02f;
     o[W] = lf_operand("w", LF_WEIGHT, LF_BF16, a->dim);
@@ -35,12 +49,16 @@ static void describe(const void *args, struct lf_operand *o) {
     o[Y].pitch = a->y_stride;
     if (a->x_stride == a->y_stride)
         o[Y].may_be = 1 + X;
+    o[QUANTIZED] = lf_operand("quantized", LF_OUT, LF_BF16, s->quantizes ? a->dim : 0);
+    o[QUANTIZED].pitch = a->y_stride, o[QUANTIZED].quantizes = 1 + Y;
 }
 
 static void bind(const struct lf_call *call, void *args) {
-    struct lf_rms_norm_args *a = args;
+    struct shape *s = args;
+    struct lf_rms_norm_args *a = &s->args;
     a->rows = call->rows;
     a->x = call->data[X], a->w = call->data[W], a->y = call->data[Y];
+    a->quantized = s->quantizes ? call->data[QUANTIZED] : NULL;
 }
 
 static void bound(const void *args, const double *ref, double *error) {
@@ -75,6 +93,8 @@ static const struct lf_control controls[] = {
     {4, "the last element is not in the sum of the row at place 5", LF_GATE_ROWS, 0},
     {5, "a write past the row", LF_GATE_MEMORY, 0},
     {6, "what is not finite counts as 0", LF_GATE_EDGES, 0},
+    {7, "quantized values are those that are stored", LF_GATE_BOUND, 0},
+    {8, "the last group is not quantized", LF_GATE_MEMORY, 0},
 };
 
 const struct lf_record lf_rms_norm_record = {

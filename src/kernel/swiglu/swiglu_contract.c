@@ -4,31 +4,35 @@
 #include "kernel/reference.h"
 #include "kernel/swiglu/swiglu.h"
 
-enum { GATE, UP, WEIGHT, Y, OPERANDS };
+enum { GATE, UP, WEIGHT, Y, QUANTIZED, OPERANDS };
 
 struct shape {
     struct lf_swiglu_args args;
-    uint32_t weighted;
+    uint32_t weighted, quantizes;
 };
 
 static void add(struct lf_shapes *shapes, const char *model, uint32_t rows, uint32_t dim,
-                float limit, uint32_t weighted) {
-    struct shape shape = {.args = {.dim = dim, .limit = limit}, .weighted = weighted};
-    lf_shapes_add(shapes, rows, &shape, sizeof shape, "%s %u%s", model, dim,
-                  weighted ? " weighted" : "");
+                float limit, uint32_t weighted, uint32_t quantizes) {
+    struct shape shape = {.args = {.dim = dim, .limit = limit}, .weighted = weighted,
+                          .quantizes = quantizes};
+    lf_shapes_add(shapes, rows, &shape, sizeof shape, "%s %u%s%s", model, dim,
+                  weighted ? " weighted" : "", quantizes ? " quantized" : "");
 }
 
-// Pairs of routed experts, rows of the shared one.
+// Pairs of routed experts, rows of the shared one; for maps that quantize their input and others.
 static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
     const struct lf_topology *t = served->t;
-    add(shapes, served->name, served->chunk_rows * t->experts_top, t->expert_dim, t->swiglu_limit,
-        1);
-    add(shapes, served->name, served->chunk_rows, t->expert_dim, t->swiglu_limit, 0);
+    for (uint32_t quantizes = 0; quantizes < 2; quantizes++) {
+        add(shapes, served->name, served->chunk_rows * t->experts_top, t->expert_dim,
+            t->swiglu_limit, 1, quantizes);
+        add(shapes, served->name, served->chunk_rows, t->expert_dim, t->swiglu_limit, 0, quantizes);
+    }
 }
 
 static void ragged(struct lf_shapes *shapes) {
-    add(shapes, "ragged", 64, 513, 1.5f, 1);
-    add(shapes, "ragged", 64, 7, 10.0f, 0);
+    add(shapes, "ragged", 64, 513, 1.5f, 1, 0);
+    add(shapes, "ragged", 64, 7, 10.0f, 0, 0);
+    add(shapes, "ragged", 64, 96, 10.0f, 1, 1);
 }
 
 static void describe(const void *args, struct lf_operand *o) {
@@ -41,14 +45,19 @@ static void describe(const void *args, struct lf_operand *o) {
     o[WEIGHT].scale = 0.5f;
     o[Y] = lf_operand("y", LF_OUT, LF_BF16, shape->args.dim);
     o[Y].may_be = 1 + GATE;
+    o[QUANTIZED] = lf_operand("quantized", LF_OUT, LF_BF16,
+                              shape->quantizes ? shape->args.dim : 0);
+    o[QUANTIZED].may_be = 1 + UP, o[QUANTIZED].quantizes = 1 + Y;
 }
 
 static void bind(const struct lf_call *call, void *args) {
     struct shape *shape = args;
     shape->args.rows = call->rows;
     shape->args.gate = call->data[GATE], shape->args.up = call->data[UP];
-    shape->args.weight = shape->weighted ? call->data[WEIGHT] : NULL;
+    shape->args.weight = call->data[WEIGHT];
+    shape->args.weighted = shape->weighted ? call->rows : 0;
     shape->args.y = call->data[Y];
+    shape->args.quantized = shape->quantizes ? call->data[QUANTIZED] : NULL;
 }
 
 // Seven roundings and exp's ulp; below -86 the sigmoid may be flushed, which is tiny in itself.
@@ -56,7 +65,7 @@ static void bound(const void *args, const double *ref, double *error) {
     const struct lf_swiglu_args *a = args;
     for (size_t i = 0; i < (size_t)a->rows * a->dim; i++) {
         double g = lf_ref_bf16(a->gate, i), u = lf_ref_bf16(a->up, i);
-        double weight = a->weight ? fabs((double)a->weight[i / a->dim]) : 1.0;
+        double weight = i / a->dim < a->weighted ? fabs((double)a->weight[i / a->dim]) : 1.0;
         double tiny = g > -120 && g < -86 ? fabs(g) * 0x1p-124 : 0x1p-149;
         error[i] = lf_check_gamma(9) * fabs(ref[i]) + 0x1p-149 * fmin(fabs(u), 1e3) +
                    (tiny * (double)a->limit + 0x1p-149) * (weight + 1);
@@ -92,6 +101,8 @@ static const struct lf_control controls[] = {
     {6, "the row at place 5 takes the first row's weight", LF_GATE_ROWS, 0},
     {7, "a write past the row", LF_GATE_MEMORY, 0},
     {8, "a NaN is clamped", LF_GATE_EDGES, 0},
+    {9, "the last row that has a weight goes without it", LF_GATE_BOUND, 0},
+    {10, "quantized values are those that are stored", LF_GATE_BOUND, 0},
 };
 
 const struct lf_record lf_swiglu_record = {

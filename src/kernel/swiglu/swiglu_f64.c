@@ -13,6 +13,6 @@ void lf_swiglu_f64(const struct lf_swiglu_args *args, double *out) {
             if (fabs(u) > limit)
                 u = copysign(limit, u);
             double h = g / (1.0 + exp(-g)) * u;
-            out[row * args->dim + d] = args->weight ? h * (double)args->weight[row] : h;
+            out[row * args->dim + d] = row < args->weighted ? h * (double)args->weight[row] : h;
         }
 }
