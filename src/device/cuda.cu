@@ -144,8 +144,9 @@ void lf_cuda_close(struct lf_cuda *cuda) {
             cudaEventDestroy(cuda->mark[i]);
     if (cuda->fork)
         cudaEventDestroy(cuda->fork);
-    if (cuda->done)
-        cudaEventDestroy(cuda->done);
+    for (int end = 0; end < LF_CUDA_ENDS; end++)
+        if (cuda->done[end])
+            cudaEventDestroy(cuda->done[end]);
     if (cuda->beside)
         cudaStreamDestroy(cuda->beside);
     if (cuda->stream)

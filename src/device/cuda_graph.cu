@@ -18,7 +18,8 @@ static void open_beside(struct lf_cuda *cuda) {
     if (cuda->beside)
         return;
     lf_cuda_note(cuda, cudaEventCreate(&cuda->fork), graph_what);
-    lf_cuda_note(cuda, cudaEventCreate(&cuda->done), graph_what);
+    for (int end = 0; end < LF_CUDA_ENDS; end++)
+        lf_cuda_note(cuda, cudaEventCreate(&cuda->done[end]), graph_what);
     lf_cuda_note(cuda, cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking), graph_what);
 }
 
@@ -93,16 +94,16 @@ void lf_cuda_graph_aside(struct lf_cuda *cuda) {
     cuda->is_aside = cuda->waits = true;
 }
 
-void lf_cuda_graph_back(struct lf_cuda *cuda) {
+void lf_cuda_graph_back(struct lf_cuda *cuda, enum lf_cuda_end end) {
     if (cuda->is_aside)
-        lf_cuda_note(cuda, cudaEventRecord(cuda->done, cuda->beside), graph_what);
+        lf_cuda_note(cuda, cudaEventRecord(cuda->done[end], cuda->beside), graph_what);
     cuda->is_aside = cuda->waits = false;
 }
 
-void lf_cuda_graph_join(struct lf_cuda *cuda) {
+void lf_cuda_graph_join(struct lf_cuda *cuda, enum lf_cuda_end end) {
     if (!cuda->kept || lf_cuda_has_failed(cuda))
         return;
-    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->stream, cuda->done, 0), graph_what);
+    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->stream, cuda->done[end], 0), graph_what);
     cuda->waits = true;
 }
 

@@ -1,5 +1,6 @@
 // The parts of a device, for the files cuda*.cu of this folder alone.
 #pragma once
+#include "device/cuda_graph.h"
 #include "device/cuda_stream.cuh"
 
 // Pinned memory that copies from and to the host go through, in pieces.
@@ -21,7 +22,7 @@ struct lf_cuda {
     uint64_t held, held_most; // bytes of the pool, read by any thread
     struct lf_cuda_graph *kept; // what launches are kept in; NULL: they run
     cudaStream_t beside;        // of launches of a graph that run beside others; made when used
-    cudaEvent_t fork, done;     // where those begin and end
+    cudaEvent_t fork, done[LF_CUDA_ENDS]; // where those begin and end
     bool is_aside, waits;       // launches go there; the next one waits in full
     lf_cuda_watcher *watcher;   // whom they are told to instead
     void *watcher_ctx;

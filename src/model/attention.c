@@ -1,3 +1,4 @@
+#include "model/graphs.h"
 #include "model/v41.h"
 
 static struct lf_linear_job latent_job(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -16,6 +17,7 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_la
         w->job[1] = latent_job(m, layer);
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = with_latent ? 2 : 1,
                                                      .job = w->job});
+    lf_graphs_aside(m); // nobody reads a key before attention
     lf_norm(m, w->k, layer->kv_norm, w->k, NULL, w->rows, t->head_dim);
     m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
                                                  .head_dim = t->head_dim, .rope_dim = t->rope_dim,
@@ -25,6 +27,7 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_la
     m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){.format = LF_CACHE_QA8,
                                                              .rows = w->rows, .dim = t->head_dim,
                                                              .x = w->k, .dst = w->seen.key_dst});
+    lf_graphs_back(m, LF_CUDA_END_SOON);
 }
 
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
@@ -34,12 +37,14 @@ void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
 #if LF_FAULT == 1
     kept = m->t->window - 2; // 1: a long chunk leaves fewer keys than a window reads
 #endif
+    lf_graphs_aside(m);
     m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                  .rows = w->rows_all, .row = w->seen.row_all,
                                  .depth_min = layer->id < m->last_source ? 0 : layer->id,
                                  .span = w->seen.span, .kept = kept, .x = w->call_keys,
                                  .row_bytes = bytes, .ring = lf_lane_rings(m, layer->id),
                                  .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
+    lf_graphs_back(m, LF_CUDA_END_LATE);
 }
 
 void lf_attention_latent(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -87,6 +92,7 @@ void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer) {
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
+    lf_graphs_join(m, LF_CUDA_END_SOON);
     m->k.attention(&m->device, &(struct lf_attention_args){
                                 .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
                                 .row = w->seen.row, .q = w->q, .scale = m->attention_scale,
@@ -106,7 +112,8 @@ void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer) {
         if (layer->index_source)
             lf_indexer(m, layer);
         lf_attention_read(m, layer);
-        lf_attention_output(m, layer);
     }
     lf_ring_fill(m, layer);
+    if (m->work.rows)
+        lf_attention_output(m, layer);
 }

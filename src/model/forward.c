@@ -45,7 +45,7 @@ void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
                              .sinkhorn_iters = t->sinkhorn_iters, .hc_eps = t->hc_eps,
                              .norm_eps = t->norm_eps, .pre = w->pre_next, .post = w->post,
                              .comb = w->comb});
-    lf_graphs_back(m);
+    lf_graphs_back(m, LF_CUDA_END_LATE);
 }
 
 // The norm of the collapsed streams, and its quantized values where they are given.
@@ -68,7 +68,6 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 // The sublayer's output joins the streams, and its own pre goes to the next sublayer.
 void lf_stream_expand(struct lf_v41 *m) {
     struct lf_work *w = &m->work;
-    lf_graphs_join(m);
     m->k.hc_expand(&m->device, &(struct lf_hc_expand_args){
                                 .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
                                 .x = w->x, .b = w->out, .post = w->post, .comb = w->comb});
@@ -96,12 +95,17 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     }
     lf_stream_mix(m, &layer->hc_attn);
     lf_attention_run(m, layer);
+    lf_graphs_join(m, LF_CUDA_END_LATE);
     lf_stream_expand(m);
 }
 
 void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer) {
+#if LF_FAULT == 1
     lf_stream_mix(m, &layer->hc_ffn);
+#endif
     lf_stream_collapse(m, layer->ffn_norm);
+    lf_moe_shared(m, layer);
+    lf_stream_mix(m, &layer->hc_ffn);
     lf_moe(m, layer);
     lf_stream_expand(m);
 }

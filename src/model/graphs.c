@@ -1,7 +1,6 @@
 #include "model/graphs.h"
 
 #include <string.h>
-#include "device/cuda_graph.h"
 
 enum { GRAPHS = 16 };
 
@@ -100,14 +99,14 @@ void lf_graphs_aside(struct lf_v41 *m) {
         lf_cuda_graph_aside(m->device.cuda);
 }
 
-void lf_graphs_back(struct lf_v41 *m) {
+void lf_graphs_back(struct lf_v41 *m, enum lf_cuda_end end) {
     if (m->device.cuda)
-        lf_cuda_graph_back(m->device.cuda);
+        lf_cuda_graph_back(m->device.cuda, end);
 }
 
-void lf_graphs_join(struct lf_v41 *m) {
+void lf_graphs_join(struct lf_v41 *m, enum lf_cuda_end end) {
     if (m->device.cuda)
-        lf_cuda_graph_join(m->device.cuda);
+        lf_cuda_graph_join(m->device.cuda, end);
 }
 
 void lf_graphs_run(struct lf_v41 *m, enum lf_run run, void (*launches)(struct lf_v41 *m)) {

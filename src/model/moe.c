@@ -1,3 +1,4 @@
+#include "model/graphs.h"
 #include "model/v41.h"
 
 // The chosen (row, expert) pairs sorted by expert: each expert's rows become one run.
@@ -29,59 +30,87 @@ static struct lf_linear_job *up_job(struct lf_v41 *m, struct lf_linear_job *job,
     return job + 1;
 }
 
-// Gate and up projections of all experts in use and of the shared one, in one launch.
-static void gate_up(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_shared,
-                    uint16_t *up_shared) {
+static uint32_t pairs_of(const struct lf_v41 *m, const struct lf_layer *layer) {
+    return m->work.rows * layer->top;
+}
+
+// On a device that keeps graphs the shared expert has launches of its own, beside the routing.
+static bool is_apart(const struct lf_v41 *m) {
+    return m->graphs != NULL;
+}
+
+static struct lf_linear_job *shared_up(struct lf_v41 *m, struct lf_linear_job *job,
+                                       const struct lf_layer *layer) {
+    size_t behind = (size_t)pairs_of(m, layer) * m->t->expert_dim;
+    job = up_job(m, job, &layer->shared.w1, m->work.gate + behind, NULL);
+    return up_job(m, job, &layer->shared.w3, m->work.up + behind, NULL);
+}
+
+static struct lf_linear_job *shared_down(struct lf_v41 *m, struct lf_linear_job *job,
+                                         const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    const struct lf_matrix *w2 = &layer->shared.w2;
+    size_t behind = (size_t)pairs_of(m, layer) * m->t->expert_dim;
+    *job = (struct lf_linear_job){
+        .w = w2, .rows = w->rows, .x = lf_linear_input(w2, w->gate + behind, w->up + behind),
+        .x_stride = w2->in, .y = w->shared, .y_stride = m->t->hidden};
+    return job + 1;
+}
+
+// Rows from `first` on of the pairs and, behind them, the shared ones; quantized into up's memory.
+static void activate(struct lf_v41 *m, uint32_t first, uint32_t rows, uint32_t weighted) {
+    struct lf_work *w = &m->work;
+    size_t at = (size_t)first * m->t->expert_dim;
+    const float *weight = w->pair_weight;
+#if LF_FAULT == 1
+    weight = w->route_weight; // 1: weights not sorted with their pairs
+#endif
+    m->k.swiglu(&m->device, &(struct lf_swiglu_args){
+                             .rows = rows, .dim = m->t->expert_dim, .gate = w->gate + at,
+                             .up = w->up + at, .limit = m->t->swiglu_limit, .weight = weight,
+                             .weighted = weighted, .y = w->gate + at, .quantized = w->up + at});
+}
+
+// Gate and up projections of all experts in use, in one launch.
+static void gate_up(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     struct lf_linear_job *job = w->job;
     for (uint32_t e = 0; e < layer->experts; e++) {
         job = up_job(m, job, &layer->expert[e].w1, w->gate, w->expert_first + e);
         job = up_job(m, job, &layer->expert[e].w3, w->up, w->expert_first + e);
     }
-    job = up_job(m, job, &layer->shared.w1, gate_shared, NULL);
-    job = up_job(m, job, &layer->shared.w3, up_shared, NULL);
-    run_jobs(m, job);
-}
-
-// Of the pairs and behind them the shared rows; quantized into the memory of up.
-static void activate(struct lf_v41 *m, uint32_t pairs) {
-    struct lf_work *w = &m->work;
-    const float *weight = w->pair_weight;
-#if LF_FAULT == 1
-    weight = w->route_weight; // 1: weights not sorted with their pairs
-#endif
-    m->k.swiglu(&m->device, &(struct lf_swiglu_args){
-                             .rows = pairs + w->rows * m->t->shared_experts,
-                             .dim = m->t->expert_dim, .gate = w->gate, .up = w->up,
-                             .limit = m->t->swiglu_limit, .weight = weight, .weighted = pairs,
-                             .y = w->gate, .quantized = w->up});
+    run_jobs(m, is_apart(m) ? job : shared_up(m, job, layer));
 }
 
 // Down projections in one launch.
-static void down(struct lf_v41 *m, const struct lf_layer *layer, uint16_t *gate_shared,
-                 uint16_t *up_shared) {
+static void down(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
-    const struct lf_topology *t = m->t;
-    uint32_t dim = t->expert_dim, shared_dim = dim * t->shared_experts;
     struct lf_linear_job *job = w->job;
     for (uint32_t e = 0; e < layer->experts; e++) {
         const struct lf_matrix *w2 = &layer->expert[e].w2;
         *job++ = (struct lf_linear_job){
             .w = w2, .rows = w->rows, .group = w->expert_first + e,
-            .x = lf_linear_input(w2, w->gate, w->up), .x_stride = dim, .y = w->down,
-            .y_stride = t->hidden};
+            .x = lf_linear_input(w2, w->gate, w->up), .x_stride = w2->in, .y = w->down,
+            .y_stride = m->t->hidden};
     }
-    *job++ = (struct lf_linear_job){
-        .w = &layer->shared.w2, .rows = w->rows,
-        .x = lf_linear_input(&layer->shared.w2, gate_shared, up_shared), .x_stride = shared_dim,
-        .y = w->shared, .y_stride = t->hidden};
-    run_jobs(m, job);
+    run_jobs(m, is_apart(m) ? job : shared_down(m, job, layer));
+}
+
+void lf_moe_shared(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
+    if (!is_apart(m) || !w->rows)
+        return;
+    lf_graphs_aside(m);
+    run_jobs(m, shared_up(m, w->job, layer));
+    activate(m, pairs_of(m, layer), w->rows * m->t->shared_experts, 0);
+    run_jobs(m, shared_down(m, w->job, layer));
+    lf_graphs_back(m, LF_CUDA_END_LATE);
 }
 
 void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    uint32_t pairs = w->rows * layer->top;
+    uint32_t pairs = pairs_of(m, layer);
     if (!w->rows)
         return;
     lf_project(m, &layer->gate, w->in, w->route_logits, w->rows, 1);
@@ -92,11 +121,10 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
                                                      .route_scale = t->route_scale,
                                                      .id = w->route_id, .weight = w->route_weight});
     group_pairs(m, layer);
-    uint16_t *gate_shared = w->gate + (size_t)pairs * t->expert_dim;
-    uint16_t *up_shared = w->up + (size_t)pairs * t->expert_dim;
-    gate_up(m, layer, gate_shared, up_shared);
-    activate(m, pairs);
-    down(m, layer, gate_shared, up_shared);
+    gate_up(m, layer);
+    activate(m, 0, is_apart(m) ? pairs : pairs + w->rows * t->shared_experts, pairs);
+    down(m, layer);
+    lf_graphs_join(m, LF_CUDA_END_LATE);
     m->k.expert_join(&m->device, &(struct lf_expert_join_args){
                                   .rows = w->rows, .top = layer->top, .dim = t->hidden,
                                   .expert = w->down, .pair = w->pair_of, .shared = w->shared,

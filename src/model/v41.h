@@ -95,7 +95,9 @@ void lf_compress(struct lf_v41 *m, const struct lf_layer *layer);    // model.md
 void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_latent);
 void lf_attention_latent(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, where it is not
 void lf_attention_run(struct lf_v41 *m, const struct lf_layer *layer); // 8.1, 8.3, 8.8, 8.9
-void lf_moe(struct lf_v41 *m, const struct lf_layer *layer);         // 9
+// 9; what of it reads the shared expert alone, before the rest and for a device's graphs beside it.
+void lf_moe_shared(struct lf_v41 *m, const struct lf_layer *layer);
+void lf_moe(struct lf_v41 *m, const struct lf_layer *layer);
 void lf_engram(struct lf_v41 *m, const struct lf_layer *layer);      // 6.3, 6.4, on the streams
 void lf_head(struct lf_v41 *m);                                      // 10
 

@@ -177,6 +177,7 @@ void check_hc_collapse(struct check *c, const struct sizes *s) {
         CHECK_KERNEL(c, hc_collapse, &a, &d);
         check_hc_collapse_normed(c, s, rows, style);
     }
+    check_hc_collapse_normed(c, s, 300, STYLE_NORMAL); // in smaller blocks
 }
 
 void check_hc_expand(struct check *c, const struct sizes *s) {

@@ -30,6 +30,7 @@ static void experts(const struct lf_layer *layer, const uint16_t *in, uint32_t n
     lf_exact_write(target, m->work.in, in, sizeof *in * n * HIDDEN);
     m->work.rows = n;
     lf_quantize(m, m->work.in, m->work.in_q, n, HIDDEN);
+    lf_moe_shared(m, layer);
     lf_moe(m, layer);
     lf_exact_read(target, out, m->work.out, sizeof *out * n * HIDDEN);
 }

@@ -14,6 +14,7 @@ void lf_trial_experts(struct lf_trial *t) {
         memcpy(w->in, lf_golden_get(t->g, "BF16", points * hidden, "layers.%u.ffn_in", l),
                points * hidden * sizeof *w->in);
         lf_quantize(m, w->in, w->in_q, w->rows, m->t->hidden);
+        lf_moe_shared(m, &m->weights.layer[l]);
         lf_moe(m, &m->weights.layer[l]);
         lf_tally_ids(&ids, w->route_id,
                      lf_golden_get(t->g, "I32", points * top, "layers.%u.ffn.router_ids", l),

@@ -8,7 +8,7 @@
 // Three launches: dot products of blocks of keys, then each head's weights, then values.
 enum { WEIGHT_WARPS = 10 }; // a full list's blocks of keys, one each
 // From so many rows on a row is not shared out; so many blocks of threads fill a device.
-enum { MANY_ROWS = 96, ENOUGH_BLOCKS = 128, NARROW_DIM = 128 };
+enum { FEW_ROWS = 16, MANY_ROWS = 96, ENOUGH_BLOCKS = 128, NARROW_DIM = 128 };
 
 // NaN unless finite.
 __device__ static float scaled(float z, float scale) {
@@ -18,7 +18,7 @@ __device__ static float scaled(float z, float scale) {
     return v + (v - v);
 }
 
-// Of each step a lane's four keys, of one head.
+// Of each step a lane's four keys.
 struct products {
     uint4 step[STEPS];
 };
@@ -77,24 +77,30 @@ __device__ static uint32_t weight_pair(float low, float high) {
     return lf_bf16_settle(low) | (uint32_t)lf_bf16_settle(high) << 16;
 }
 
-// bf(P) of a lane's two heads as an operand of a step, where products were.
-__device__ static void store_weights(uint32_t *cell, const float p[2][STEPS][4]) {
+// bf(P) of a lane's keys where products were, of two steps side by side.
+__device__ static void store_weights(uint32_t *cell, const float p[STEPS][4]) {
 #pragma unroll
-    for (uint32_t s = 0; s < STEPS; s++)
-        *(uint4 *)(cell + s * STEP_WORDS) = {
-            weight_pair(p[0][s][0], p[0][s][1]), weight_pair(p[1][s][0], p[1][s][1]),
-            weight_pair(p[0][s][2], p[0][s][3]), weight_pair(p[1][s][2], p[1][s][3])};
+    for (uint32_t s = 0; s < STEPS; s += 2)
+        *(uint4 *)(cell + s / 2 * STEP_WORDS) = {
+            weight_pair(p[s][0], p[s][1]), weight_pair(p[s][2], p[s][3]),
+            weight_pair(p[s + 1][0], p[s + 1][1]), weight_pair(p[s + 1][2], p[s + 1][3])};
 }
 
-// What a block of threads knows of a tile of heads, of each block of keys.
+// What a block of threads knows of half a tile of heads; numbers of its blocks of keys are shared.
+enum { HALF_HEADS = TILE_HEADS / 2 };
 struct softmax {
     struct work w;
-    uint32_t slot, tile, n;
+    uint32_t slot, tile, half, n;
+    float *top, *sum, *factor; // [blocks][HALF_HEADS]: greatest score, its sum, exp(m - m')
 };
 
-// Where lanes of a head have a number of a block of keys; of its second head eight further.
-__device__ static float *number_at(const struct softmax &s, float *numbers, uint32_t block) {
-    return numbers + (factor_at(s.w, s.slot, block, s.tile) - s.w.factor);
+// Where lanes of a head have a number of a block of keys.
+__device__ static uint32_t number_at(uint32_t block) {
+    return block * HALF_HEADS + threadIdx.x % LF_WARP / 4;
+}
+
+__device__ static uint32_t *half_at(const struct softmax &s, uint32_t block) {
+    return cell_at(s.w, s.slot, block, s.tile) + s.half * (STEP_WORDS / 2);
 }
 
 __device__ static uint32_t terms_of(const struct softmax &s, uint32_t block) {
@@ -102,37 +108,33 @@ __device__ static uint32_t terms_of(const struct softmax &s, uint32_t block) {
 }
 
 // The greatest score of each head in a block of keys.
-__device__ static void find_greatest(const struct softmax &s, uint32_t block) {
-    const uint32_t *cell = cell_at(s.w, s.slot, block, s.tile);
+__device__ static void find_greatest(const struct softmax &s, uint32_t block,
+                                     const struct products &products) {
+    float z[STEPS][4], top = -1e30f;
+    score_block(products, terms_of(s, block), s.w.a.scale, z);
 #pragma unroll
-    for (uint32_t head = 0; head < 2; head++) {
-        float z[STEPS][4], top = -1e30f;
-        score_block(load_products(cell + head * (STEP_WORDS / 2)), terms_of(s, block),
-                    s.w.a.scale, z);
-#pragma unroll
-        for (uint32_t i = 0; i < 4 * STEPS; i++)
-            top = z[i / 4][i % 4] > top ? z[i / 4][i % 4] : top;
-        top = greatest(top);
-        if (threadIdx.x % 4 == 0)
-            number_at(s, s.w.top, block)[head * 8] = top;
-    }
+    for (uint32_t i = 0; i < 4 * STEPS; i++)
+        top = z[i / 4][i % 4] > top ? z[i / 4][i % 4] : top;
+    top = greatest(top);
+    if (threadIdx.x % 4 == 0)
+        s.top[number_at(block)] = top;
 }
 
 // The maximum of a head before a block of keys.
-__device__ static float greatest_before(const struct softmax &s, uint32_t block, uint32_t head) {
+__device__ static float greatest_before(const struct softmax &s, uint32_t block) {
     float top = -1e30f;
     for (uint32_t b = threadIdx.x % 4; b < block; b += 4) {
-        float theirs = number_at(s, s.w.top, b)[head * 8];
+        float theirs = s.top[number_at(b)];
         top = theirs > top ? theirs : top;
     }
     return greatest(top);
 }
 
-// Turns a block's dot products of a head into P; leaves exp(m - m') and the block's sum.
-__device__ static void weigh_head(const struct softmax &s, uint32_t block, uint32_t head,
-                                  const struct products &products, float p[STEPS][4]) {
-    uint32_t first = threadIdx.x % 4 * 4, terms = terms_of(s, block);
-    float m = greatest_before(s, block, head), top = number_at(s, s.w.top, block)[head * 8];
+// Turns a block's dot products into P; leaves exp(m - m') and the block's sum.
+__device__ static void weigh_block(const struct softmax &s, uint32_t block,
+                                   const struct products &products) {
+    uint32_t first = threadIdx.x % 4 * 4, terms = terms_of(s, block), at = number_at(block);
+    float m = greatest_before(s, block), top = s.top[at], p[STEPS][4];
     top = top > m ? top : m;
     score_block(products, terms, s.w.a.scale, p);
 #pragma unroll
@@ -142,54 +144,56 @@ __device__ static void weigh_head(const struct softmax &s, uint32_t block, uint3
         one = is_there ? lf_exp(one - top) : 0.0f;
         LF_CONTROL(19, one = is_there ? one : 1.0f;) // 19: places past the end weigh one
     }
+    store_weights(half_at(s, block), p);
     // 8: the denominator adds rounded weights
     LF_CONTROL(8, for (float *at = p[0]; at < p[STEPS]; at++) *at = lf_fault_bf16(*at);)
     float shrink = lf_exp(m - top), sum = sum_weights(p);
     LF_CONTROL(9, shrink = 1.0f;) // 9: earlier blocks keep their old maximum
     if (threadIdx.x % 4)
         return;
-    number_at(s, s.w.factor, block)[head * 8] = shrink;
-    number_at(s, s.w.sum, block)[head * 8] = sum;
-}
-
-__device__ static void weigh_block(const struct softmax &s, uint32_t block) {
-    uint32_t *cell = cell_at(s.w, s.slot, block, s.tile);
-    const struct products products[2] = {load_products(cell),
-                                         load_products(cell + STEP_WORDS / 2)};
-    float p[2][STEPS][4];
-    weigh_head(s, block, 0, products[0], p[0]);
-    weigh_head(s, block, 1, products[1], p[1]);
-    store_weights(cell, p);
+    factor_at(s.w, s.slot, block, s.tile)[s.half * HALF_HEADS] = shrink;
+    s.factor[at] = shrink, s.sum[at] = sum;
 }
 
 // A head's blocks, one after the other, and its sink.
-__device__ static void add_up(const struct softmax &s, uint32_t head) {
-    uint32_t own = s.tile * TILE_HEADS + threadIdx.x % LF_WARP / 4 + head * 8;
+__device__ static void add_up(const struct softmax &s) {
+    uint32_t own = s.tile * TILE_HEADS + s.half * HALF_HEADS + threadIdx.x % LF_WARP / 4;
     uint32_t blocks = (s.n + BLOCK - 1) / BLOCK;
-    float m = greatest_before(s, blocks, head), denominator = 0.0f;
+    float m = greatest_before(s, blocks), denominator = 0.0f;
     if (threadIdx.x % 4 || own >= s.w.a.heads)
         return;
     for (uint32_t b = 0; b < blocks; b++)
-        denominator = fmaf(denominator, number_at(s, s.w.factor, b)[head * 8],
-                           number_at(s, s.w.sum, b)[head * 8]);
+        denominator = fmaf(denominator, s.factor[number_at(b)], s.sum[number_at(b)]);
     float sink = lf_exp(s.w.a.sink[own] - m);
     LF_CONTROL(1, sink = 0.0f;) // 1: the sink left out
     s.w.total[(size_t)s.slot * s.w.tiles * TILE_HEADS + own] = denominator + sink;
 }
 
-// A block: a tile of a row's heads, whose blocks of keys its warps share out.
+// A block: half a tile of a row's heads, whose blocks of keys its warps share out.
 __global__ static void __launch_bounds__(WEIGHT_WARPS * LF_WARP) attention_weights(struct work w) {
     lf_take_turn();
-    const struct softmax s = {w, blockIdx.y, blockIdx.x, list_keys(w.a, w.first + blockIdx.y).n};
+    LF_DYNAMIC_SHARED(shared);
+    float *numbers = (float *)shared;
+    uint32_t step = w.blocks * HALF_HEADS, n = list_keys(w.a, w.first + blockIdx.y).n;
+    const struct softmax s = {w, blockIdx.y, blockIdx.x / 2, blockIdx.x % 2, n, numbers,
+                              numbers + step, numbers + 2 * step};
     uint32_t warp = threadIdx.x / LF_WARP, blocks = (s.n + BLOCK - 1) / BLOCK;
-    for (uint32_t block = warp; block < blocks; block += WEIGHT_WARPS)
-        find_greatest(s, block);
+    uint32_t turns = warp < blocks ? (blocks - 1 - warp) / WEIGHT_WARPS + 1 : 0;
+    struct products products;
+    // Last block first: what the first one, often the only one, brought is still there then.
+    for (uint32_t turn = turns; turn--;) {
+        products = load_products(half_at(s, warp + turn * WEIGHT_WARPS));
+        find_greatest(s, warp + turn * WEIGHT_WARPS, products);
+    }
     __syncthreads();
-    for (uint32_t block = warp; block < blocks; block += WEIGHT_WARPS)
-        weigh_block(s, block);
+    for (uint32_t turn = 0; turn < turns; turn++) {
+        if (turn)
+            products = load_products(half_at(s, warp + turn * WEIGHT_WARPS));
+        weigh_block(s, warp + turn * WEIGHT_WARPS, products);
+    }
     __syncthreads();
-    if (warp < 2)
-        add_up(s, warp);
+    if (warp == 0)
+        add_up(s);
 }
 
 // Most blocks of keys of a row: how many there are, only the device knows.
@@ -201,7 +205,7 @@ static uint32_t most_blocks(const struct lf_attention_args &a) {
 
 static size_t row_bytes(const struct work &w) {
     size_t heads = sizeof *w.factor * TILE_HEADS, cell = sizeof *w.cell * CELL_WORDS;
-    return w.tiles * ((cell + 3 * heads) * w.blocks + heads) + sizeof *w.key * w.blocks * BLOCK;
+    return w.tiles * ((cell + heads) * w.blocks + heads) + sizeof *w.key * w.blocks * BLOCK;
 }
 
 // Shares the scratch out among as many rows as it holds; returns how many.
@@ -216,9 +220,7 @@ static uint32_t place_work(struct lf_device *device, struct work *w) {
     w->cell = (uint32_t *)lf_cuda_scratch(device->cuda);
     w->key = (const uint8_t **)(w->cell + cells * CELL_WORDS);
     w->factor = (float *)(w->key + (size_t)rows * w->blocks * BLOCK);
-    w->top = w->factor + cells * TILE_HEADS;
-    w->sum = w->top + cells * TILE_HEADS;
-    w->total = w->sum + cells * TILE_HEADS;
+    w->total = w->factor + cells * TILE_HEADS;
     return rows;
 }
 
@@ -235,20 +237,17 @@ static void launch_scores(struct lf_device *device, const struct work &w, uint32
                        w, score_bytes<LF_CUDA_HEAD_DIM_MAX>);
 }
 
+template <uint32_t DIMS>
 static void launch_values(struct lf_device *device, const struct work &w, uint32_t groups,
                           uint32_t rows) {
-    dim3 narrow(lf_blocks(w.a.head_dim, value_form<false>::dims), groups, rows);
-    if (rows < MANY_ROWS)
-        lf_cuda_launch(device, "attention", attention_values<false>, narrow, THREADS, w,
-                       value_form<false>::bytes);
-    else
-        lf_cuda_launch(device, "attention", attention_values<true>, dim3(1, groups, rows), THREADS,
-                       w, value_form<true>::bytes);
+    dim3 grid(lf_blocks(w.a.head_dim, DIMS), groups, rows);
+    lf_cuda_launch(device, "attention", attention_values<DIMS>, grid, THREADS, w,
+                   value_form<DIMS>::bytes);
 }
 
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {
     LF_ASSERT(args->head_dim % 32 == 0 && args->head_dim <= LF_CUDA_HEAD_DIM_MAX);
-    struct work w = {*args, 0, most_blocks(*args), 0, NULL, NULL, NULL, NULL, NULL, NULL};
+    struct work w = {*args, 0, most_blocks(*args), 0, NULL, NULL, NULL, NULL};
     w.tiles = lf_blocks(args->heads, TILE_HEADS);
     uint32_t most = args->rows ? place_work(device, &w) : 0;
     uint32_t groups = lf_blocks(args->heads, GROUP_HEADS);
@@ -256,7 +255,13 @@ void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args 
         uint32_t rows = args->rows - w.first < most ? args->rows - w.first : most;
         launch_scores(device, w, groups, rows);
         lf_cuda_launch(device, "attention", attention_weights,
-                       dim3(w.tiles, rows), WEIGHT_WARPS * LF_WARP, w);
-        launch_values(device, w, groups, rows);
+                       dim3(2 * w.tiles, rows), WEIGHT_WARPS * LF_WARP, w,
+                       3 * w.blocks * HALF_HEADS * (uint32_t)sizeof(float));
+        if (rows >= MANY_ROWS)
+            launch_values<LF_CUDA_HEAD_DIM_MAX>(device, w, groups, rows);
+        else if (rows > FEW_ROWS)
+            launch_values<64>(device, w, groups, rows);
+        else
+            launch_values<32>(device, w, groups, rows);
     }
 }

@@ -32,23 +32,47 @@ __device__ static inline void put_keys(const struct key_list &list, uint32_t t0,
         put_places<WARP_PLACES>(list, t0, first_place(), s.piece, keys);
 }
 
-// Queries of the group's heads, zeros for heads and elements that are not there.
-template <uint32_t DIMS>
-__device__ static void put_queries(const struct lf_attention_args &a, uint32_t r, uint8_t *keys) {
+// A lane's piece of N queries from a head on, zeros for heads and elements that are not there.
+template <uint32_t N>
+__device__ static inline void fetch_queries(const struct lf_attention_args &a, uint32_t r,
+                                            uint32_t head, bool aligned, uint4 half[N][2]) {
     uint32_t piece = threadIdx.x % LF_WARP, dim = a.head_dim;
     LF_CONTROL(18, dim -= STEP;) // 18: the last step of elements not in a dot product
-    if (piece >= DIMS / PIECE)
-        return;
-    for (uint32_t place = first_place(); place < first_place() + WARP_PLACES; place++) {
-        uint32_t head = blockIdx.y * GROUP_HEADS + place;
-        uint4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
-        if (head < a.heads && piece * PIECE < dim) {
-            const uint16_t *q = a.q + ((size_t)r * a.heads + head) * a.head_dim + piece * PIECE;
-            low = load_16((const uint8_t *)q), high = load_16((const uint8_t *)(q + CHUNK));
-        }
-        const uint32_t pair[] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        put_numbers(keys, piece, place, pair);
+    const uint16_t *q = a.q + ((size_t)r * a.heads + head) * a.head_dim + piece * PIECE;
+#pragma unroll
+    for (uint32_t i = 0; i < N; i++, q += a.head_dim) {
+        half[i][0] = half[i][1] = {0, 0, 0, 0};
+        if (head + i >= a.heads || piece * PIECE >= dim)
+            continue;
+        half[i][0] = aligned ? *(const uint4 *)q : load_16((const uint8_t *)q);
+        half[i][1] = aligned ? *(const uint4 *)(q + CHUNK) : load_16((const uint8_t *)(q + CHUNK));
     }
+}
+
+template <uint32_t N, uint32_t DIMS>
+__device__ static inline void put_queries(const struct lf_attention_args &a, uint32_t r,
+                                          uint32_t place, bool aligned, uint8_t *keys) {
+    uint4 half[N][2];
+    fetch_queries<N>(a, r, blockIdx.y * GROUP_HEADS + place, aligned, half);
+#pragma unroll
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t pair[] = {half[i][0].x, half[i][0].y, half[i][0].z, half[i][0].w,
+                                 half[i][1].x, half[i][1].y, half[i][1].z, half[i][1].w};
+        if (threadIdx.x % LF_WARP < DIMS / PIECE)
+            put_numbers(keys, threadIdx.x % LF_WARP, place + i, pair);
+    }
+}
+
+// Queries of the group's heads.
+template <uint32_t DIMS>
+__device__ static void put_queries(const struct lf_attention_args &a, uint32_t r, uint8_t *keys) {
+    if ((uintptr_t)a.q % 16 == 0) {
+        put_queries<WARP_PLACES, DIMS>(a, r, first_place(), true, keys);
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; i < WARP_PLACES; i++)
+        put_queries<1, DIMS>(a, r, first_place() + i, false, keys);
 }
 
 // Of a tile of heads, all steps: operands of lf_mma_bf16.

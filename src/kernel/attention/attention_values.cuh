@@ -4,19 +4,25 @@
 #include "kernel/cuda_table.h"
 #include "kernel/settle.h"
 
-// Many rows: all elements of a row, one block of keys at a time in two parts. Few: 64 and four.
-template <bool WIDE>
+enum { VALUE_WARPS = THREADS / LF_WARP, UNITS = 4 };
+
+// All elements of a row, a block of keys at a time in two parts; or some, and several blocks of keys.
+template <uint32_t DIMS>
 struct value_form {
-    static constexpr uint32_t blocks = WIDE ? 1 : 4, parts = WIDE ? 2 : 1;
-    static constexpr uint32_t dims = WIDE ? (uint32_t)LF_CUDA_HEAD_DIM_MAX : 64;
-    static constexpr uint32_t block_bytes = dims * BLOCK * 2, stage_bytes = blocks * block_bytes;
-    static constexpr uint32_t warp_pieces = dims / 4 / PIECE;
+    static constexpr bool wide = DIMS == LF_CUDA_HEAD_DIM_MAX;
+    static constexpr uint32_t pieces = DIMS / PIECE;
+    // Of few elements: warps that bring pieces of one block together, and how many of those.
+    static constexpr uint32_t bringers = wide ? VALUE_WARPS : 2 * pieces;
+    static constexpr uint32_t sets = VALUE_WARPS / bringers, own = wide ? 1 : UNITS;
+    static constexpr uint32_t blocks = own * sets, parts = wide ? 2 : 1;
+    // Of a warp: tiles of heads, pieces; warps side by side over the elements.
+    static constexpr uint32_t tiles = DIMS > 32 ? 2 : 1, columns = VALUE_WARPS * tiles / 4;
+    static constexpr uint32_t warp_pieces = pieces / columns;
+    static constexpr uint32_t block_bytes = DIMS * BLOCK * 2, stage_bytes = blocks * block_bytes;
     // At the end sums lie there, each head's past its elements by so many that no bank meets.
-    static constexpr uint32_t stride = dims + 8, sum_bytes = GROUP_HEADS * stride * 4;
+    static constexpr uint32_t stride = DIMS + 8, sum_bytes = GROUP_HEADS * stride * 4;
     static constexpr uint32_t bytes = sum_bytes > 2 * stage_bytes ? sum_bytes : 2 * stage_bytes;
 };
-enum { UNITS = 4 }; // of a part: keys of which a lane brings a piece, pieces that a warp adds
-enum { WARP_TILES = 2 };
 
 // What a block of threads is for, and of it a warp.
 struct value_place {
@@ -24,164 +30,202 @@ struct value_place {
     struct key_list list;
 };
 
-template <bool WIDE>
+template <uint32_t DIMS>
 __device__ static struct value_place place_values(const struct work &w) {
+    typedef value_form<DIMS> form;
     uint32_t warp = threadIdx.x / LF_WARP;
     struct value_place p = {};
     p.slot = blockIdx.z, p.row = w.first + blockIdx.z;
-    p.first = blockIdx.x * value_form<WIDE>::dims;
-    p.tile = blockIdx.y * (GROUP_HEADS / TILE_HEADS) + warp / 4 * WARP_TILES;
-    p.piece = warp % 4 * value_form<WIDE>::warp_pieces;
+    p.first = blockIdx.x * DIMS;
+    p.tile = blockIdx.y * (GROUP_HEADS / TILE_HEADS) + warp / form::columns * form::tiles;
+    p.piece = warp % form::columns * form::warp_pieces;
     p.list = list_keys(w.a, p.row);
     return p;
 }
 
 // A lane's pieces of a part on their way, and its own keys: of this stage and of the next.
-template <bool WIDE>
+template <uint32_t DIMS>
 struct value_share {
-    const uint8_t *key[value_form<WIDE>::blocks], *next[value_form<WIDE>::blocks];
+    const uint8_t *key[value_form<DIMS>::own], *next[value_form<DIMS>::own];
     struct piece piece[UNITS];
     uint32_t t0;
 };
 
-// With few rows four lanes share a key of each block: a lane's piece, place and kind of key.
-__device__ static inline uint32_t few_piece(void) {
-    return threadIdx.x % LF_WARP / WARP_PLACES;
+// Of some elements: a lane's piece of its keys, and which of a stage's blocks its i-th key is of.
+template <uint32_t DIMS>
+__device__ static inline uint32_t own_piece(void) {
+    return threadIdx.x % LF_WARP / WARP_PLACES % value_form<DIMS>::pieces;
 }
 
-__device__ static inline uint32_t few_place(void) {
-    return first_place() + threadIdx.x % WARP_PLACES;
+template <uint32_t DIMS>
+__device__ static inline uint32_t own_block(uint32_t i) {
+    typedef value_form<DIMS> form;
+    return i * form::sets + threadIdx.x / LF_WARP / form::bringers;
 }
 
+// Its place in each.
+template <uint32_t DIMS>
+__device__ static inline uint32_t own_place(void) {
+    typedef value_form<DIMS> form;
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP % form::bringers;
+    if (form::wide)
+        return first_place() + lane % WARP_PLACES;
+    return warp * (BLOCK / form::bringers) + lane / (WARP_PLACES * form::pieces) * WARP_PLACES +
+           lane % WARP_PLACES;
+}
+
+template <uint32_t DIMS>
 __device__ static inline bool is_windowed(const struct value_place &p, uint32_t t0) {
-    return t0 + key_at_place(few_place()) < p.list.window;
+    return t0 + key_at_place(own_place<DIMS>()) < p.list.window;
 }
 
-template <bool WIDE>
+template <uint32_t DIMS>
 __device__ static void find_next(const struct work &w, const struct value_place &p,
-                                 struct value_share<WIDE> *s, uint32_t stages) {
-    typedef value_form<WIDE> form;
-    uint32_t own = key_at_place(few_place());
+                                 struct value_share<DIMS> *s, uint32_t stages) {
+    typedef value_form<DIMS> form;
+    uint32_t own = key_at_place(own_place<DIMS>());
 #pragma unroll
-    for (uint32_t i = 0; i < form::blocks; i++) {
-        uint32_t t0 = s->t0 + (stages * form::blocks + i) * BLOCK;
+    for (uint32_t i = 0; i < form::own; i++) {
+        uint32_t t0 = s->t0 + (stages * form::blocks + own_block<DIMS>(i)) * BLOCK;
         s->key[i] = s->next[i];
         s->next[i] = t0 < p.list.n ? w.key[(size_t)p.slot * w.blocks * BLOCK + t0 + own] : NULL;
     }
 }
 
-template <bool WIDE>
+template <uint32_t DIMS>
 __device__ static void fetch_part(const struct work &w, const struct value_place &p, uint32_t part,
-                                  struct value_share<WIDE> *s) {
-    typedef value_form<WIDE> form;
+                                  struct value_share<DIMS> *s) {
+    typedef value_form<DIMS> form;
     const uint8_t *row[UNITS];
-    if (WIDE) {
+    if (form::wide) {
         share_keys<UNITS>(s->key[0], part * UNITS, row);
         fetch_places<UNITS>(p.list, s->t0, first_place() + part * UNITS, row, w.a.head_dim,
                             s->piece);
     }
 #pragma unroll
-    for (uint32_t i = 0; !WIDE && i < UNITS; i++)
-        s->piece[i] = fetch_piece(s->key[WIDE ? 0 : i], is_windowed(p, s->t0 + i * BLOCK), false,
-                                  w.a.head_dim, p.first + few_piece() * PIECE);
+    for (uint32_t i = 0; !form::wide && i < UNITS; i++)
+        s->piece[i] = fetch_piece(s->key[form::wide ? 0 : i],
+                                  is_windowed<DIMS>(p, s->t0 + own_block<DIMS>(i) * BLOCK), false,
+                                  w.a.head_dim, p.first + own_piece<DIMS>() * PIECE);
     if (part + 1 < form::parts)
         return;
     find_next(w, p, s, 2);
     s->t0 += form::blocks * BLOCK;
 }
 
-template <bool WIDE>
-__device__ static void put_part(const struct value_place &p, const struct value_share<WIDE> &s,
+template <uint32_t DIMS>
+__device__ static void put_part(const struct value_place &p, const struct value_share<DIMS> &s,
                                 uint32_t t0, uint32_t part, uint8_t *stage) {
-    if (WIDE)
+    typedef value_form<DIMS> form;
+    if (form::wide)
         put_places<UNITS>(p.list, t0, first_place() + part * UNITS, s.piece, stage);
 #pragma unroll
-    for (uint32_t i = 0; !WIDE && i < UNITS; i++)
-        put_piece(stage + i * value_form<WIDE>::block_bytes, few_piece(), few_place(), s.piece[i],
-                  is_windowed(p, t0 + i * BLOCK));
+    for (uint32_t i = 0; !form::wide && i < UNITS; i++)
+        put_piece(stage + own_block<DIMS>(i) * form::block_bytes, own_piece<DIMS>(),
+                  own_place<DIMS>(), s.piece[i],
+                  is_windowed<DIMS>(p, t0 + own_block<DIMS>(i) * BLOCK));
 }
 
 // Weights of a block's keys for the warp's tiles of heads, operands of lf_mma_bf16; exp(m - m').
+template <uint32_t TILES>
 struct value_weights {
-    uint32_t word[WARP_TILES][STEPS][4];
-    float factor[WARP_TILES][2];
+    uint32_t word[TILES][STEPS][4];
+    float factor[TILES][2];
 };
 
+template <uint32_t TILES>
 __device__ static inline void load_block(const struct work &w, const struct value_place &p,
-                                         uint32_t block, struct value_weights *weights) {
+                                         uint32_t block, struct value_weights<TILES> *weights) {
 #pragma unroll
-    for (uint32_t m = 0; m < WARP_TILES; m++) {
+    for (uint32_t m = 0; m < TILES; m++) {
         bool is_there = block * BLOCK < p.list.n && p.tile + m < w.tiles;
         const uint32_t *cell = cell_at(w, p.slot, block, p.tile + m);
         const float *factor = factor_at(w, p.slot, block, p.tile + m);
 #pragma unroll
-        for (uint32_t step = 0; step < STEPS; step++) {
-            uint4 four = {0, 0, 0, 0};
-            if (is_there)
-                four = *(const uint4 *)(cell + step * STEP_WORDS);
-            uint32_t *word = weights->word[m][step];
-            word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
-            LF_CONTROL(20, word[2] = word[0];) // 20: a step's upper keys with the lower's weights
+        for (uint32_t step = 0; step < STEPS; step += 2) {
+            uint4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0}; // of heads 0 to 7, of heads 8 to 15
+            if (is_there) {
+                low = *(const uint4 *)(cell + step / 2 * STEP_WORDS);
+                high = *(const uint4 *)(cell + step / 2 * STEP_WORDS + STEP_WORDS / 2);
+            }
+            const uint32_t word[2][4] = {{low.x, high.x, low.y, high.y},
+                                         {low.z, high.z, low.w, high.w}};
+            memcpy(weights->word[m][step], word, sizeof word);
+            // 20: a step's upper keys with the lower's weights
+            LF_CONTROL(20, weights->word[m][step][2] = word[0][0];)
         }
         weights->factor[m][0] = is_there ? factor[0] : 0.0f;
         weights->factor[m][1] = is_there ? factor[8] : 0.0f;
     }
 }
 
+template <uint32_t DIMS>
+using value_weights_of = struct value_weights<value_form<DIMS>::tiles>;
+
+// A warp's sums of its pieces and tiles.
+template <uint32_t DIMS>
+struct value_sums {
+    float of[value_form<DIMS>::warp_pieces][value_form<DIMS>::tiles][2][4];
+};
+
 // sum * factor + the block's sum, of a piece of elements.
-__device__ static inline void add_block(const struct value_weights &weights, lf_shared_base keys,
-                                        uint32_t piece, float sum[WARP_TILES][2][4]) {
+template <uint32_t TILES>
+__device__ static inline void add_block(const struct value_weights<TILES> &weights,
+                                        lf_shared_base keys, uint32_t piece,
+                                        float sum[TILES][2][4]) {
     uint32_t lane = threadIdx.x % LF_WARP;
     uint32_t at = lane / 16 * CHUNK_BYTES + place_at(piece, lane % 16);
-    float part[WARP_TILES][2][4] = {};
+    float part[TILES][2][4] = {};
     LF_CONTROL(21, memcpy(part, sum, sizeof part);) // 21: a block's sum not begun from zero
 #pragma unroll
     for (uint32_t step = 0; step < STEPS; step++) {
         uint32_t key[4];
         lf_load_columns(key, keys, at + step * STEP * 16);
 #pragma unroll
-        for (uint32_t m = 0; m < WARP_TILES; m++) {
+        for (uint32_t m = 0; m < TILES; m++) {
             lf_mma_bf16(part[m][0], weights.word[m][step], key);
             lf_mma_bf16(part[m][1], weights.word[m][step], key + 2);
         }
     }
 #pragma unroll
-    for (uint32_t m = 0; m < WARP_TILES; m++)
+    for (uint32_t m = 0; m < TILES; m++)
 #pragma unroll
         for (uint32_t i = 0; i < 8; i++)
             sum[m][i / 4][i % 4] =
                 fmaf(sum[m][i / 4][i % 4], weights.factor[m][i % 4 / 2], part[m][i / 4][i % 4]);
 }
 
-template <bool WIDE>
+template <uint32_t DIMS>
 __device__ static inline void add_part(const struct work &w, const struct value_place &p,
                                        uint32_t part, uint32_t t0, lf_shared_base stage,
-                                       const struct value_weights *weights,
-                                       float sum[value_form<WIDE>::warp_pieces][WARP_TILES][2][4]) {
+                                       const value_weights_of<DIMS> *weights,
+                                       value_sums<DIMS> &sum) {
+    typedef value_form<DIMS> form;
 #pragma unroll
-    for (uint32_t i = 0; i < UNITS; i++) {
-        uint32_t block = WIDE ? 0 : i, own = WIDE ? part * UNITS + i : 0, piece = p.piece + own;
+    for (uint32_t i = 0; i < (form::wide ? (uint32_t)UNITS : form::blocks); i++) {
+        uint32_t block = form::wide ? 0 : i, own = form::wide ? part * UNITS + i : 0;
+        uint32_t piece = p.piece + own;
         if (p.tile < w.tiles && t0 + block * BLOCK < p.list.n &&
             p.first + piece * PIECE < w.a.head_dim)
-            add_block(weights[block], stage + block * value_form<WIDE>::block_bytes, piece,
-                      sum[own]);
+            add_block<form::tiles>(weights[block], stage + block * form::block_bytes, piece,
+                                   sum.of[own]);
     }
 }
 
 // Sums of the warp's tiles to where the block's lie: [heads][stride] of float32.
-template <bool WIDE>
-__device__ static void put_sums(const struct value_place &p,
-                                const float sum[value_form<WIDE>::warp_pieces][WARP_TILES][2][4],
+template <uint32_t DIMS>
+__device__ static void put_sums(const struct value_place &p, const value_sums<DIMS> &sum,
                                 float *all) {
-    constexpr uint32_t stride = value_form<WIDE>::stride;
+    typedef value_form<DIMS> form;
+    constexpr uint32_t stride = form::stride;
     uint32_t lane = threadIdx.x % LF_WARP;
     uint32_t head = p.tile % (GROUP_HEADS / TILE_HEADS) * TILE_HEADS + lane / 4;
     float *to = all + head * stride + p.piece * PIECE + lane % 4 * 2;
 #pragma unroll
-    for (uint32_t i = 0; i < value_form<WIDE>::warp_pieces * 2; i++)
+    for (uint32_t i = 0; i < form::warp_pieces * 2; i++)
 #pragma unroll
-        for (uint32_t m = 0; m < WARP_TILES * 2; m++) {
-            const float *two = sum[i / 2][m / 2][i % 2] + m % 2 * 2;
+        for (uint32_t m = 0; m < form::tiles * 2; m++) {
+            const float *two = sum.of[i / 2][m / 2][i % 2] + m % 2 * 2;
             *(float2 *)(to + m * 8 * stride + i * CHUNK) = {two[0], two[1]};
         }
 }
@@ -203,10 +247,10 @@ __device__ static inline void store_chunk(const float *value, float total, uint1
         o[i] = (uint16_t)(pair[i / 2] >> i % 2 * 16);
 }
 
-template <bool WIDE>
+template <uint32_t DIMS>
 __device__ static void store_values(const struct work &w, const struct value_place &p,
                                     const float *all) {
-    constexpr uint32_t stride = value_form<WIDE>::stride, chunks = value_form<WIDE>::dims / CHUNK;
+    constexpr uint32_t stride = value_form<DIMS>::stride, chunks = DIMS / CHUNK;
     for (uint32_t i = threadIdx.x; i < GROUP_HEADS * chunks; i += THREADS) {
         uint32_t own = i / chunks, head = blockIdx.y * GROUP_HEADS + own, d = i % chunks * CHUNK;
         if (head >= w.a.heads || p.first + d >= w.a.head_dim)
@@ -219,17 +263,17 @@ __device__ static void store_values(const struct work &w, const struct value_pla
 }
 
 // A block: GROUP_HEADS heads of a row.
-template <bool WIDE>
+template <uint32_t DIMS>
 __global__ static void __launch_bounds__(THREADS, 1) attention_values(struct work w) {
     lf_take_turn();
     LF_DYNAMIC_SHARED(shared);
-    typedef value_form<WIDE> form;
+    typedef value_form<DIMS> form;
     constexpr uint32_t stage_keys = form::blocks * BLOCK;
-    const struct value_place p = place_values<WIDE>(w);
+    const struct value_place p = place_values<DIMS>(w);
     const lf_shared_base base = lf_shared_base_of(shared);
-    struct value_weights weights[form::blocks];
-    struct value_share<WIDE> share = {};
-    float sum[form::warp_pieces][WARP_TILES][2][4] = {};
+    value_weights_of<DIMS> weights[form::blocks];
+    struct value_share<DIMS> share = {};
+    value_sums<DIMS> sum = {};
     find_next(w, p, &share, 0);
     find_next(w, p, &share, 1);
     fetch_part(w, p, 0, &share);
@@ -238,21 +282,21 @@ __global__ static void __launch_bounds__(THREADS, 1) attention_values(struct wor
 #pragma unroll
         for (uint32_t part = 0; part < form::parts; part++) {
             if (next)
-                add_part<WIDE>(w, p, part, next - stage_keys, base + (turn ^ 1) * form::stage_bytes,
+                add_part<DIMS>(w, p, part, next - stage_keys, base + (turn ^ 1) * form::stage_bytes,
                                weights, sum);
             if (next >= p.list.n)
                 continue;
             if (part + 1 == form::parts)
 #pragma unroll
                 for (uint32_t i = 0; i < form::blocks; i++)
-                    load_block(w, p, next / BLOCK + i, &weights[i]);
+                    load_block<form::tiles>(w, p, next / BLOCK + i, &weights[i]);
             put_part(p, share, next, part, shared + turn * form::stage_bytes);
             fetch_part(w, p, (part + 1) % form::parts, &share);
         }
         __syncthreads();
     }
     float *all = (float *)shared;
-    put_sums<WIDE>(p, sum, all);
+    put_sums<DIMS>(p, sum, all);
     __syncthreads();
-    store_values<WIDE>(w, p, all);
+    store_values<DIMS>(w, p, all);
 }

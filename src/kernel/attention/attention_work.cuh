@@ -13,7 +13,6 @@ struct work {
     uint32_t first, blocks, tiles; // of keys, of heads
     uint32_t *cell;      // [rows][blocks][tiles]: dot products, then in half of it bf(P)
     float *factor;       // [rows][blocks][tiles * TILE_HEADS]: exp(m - m')
-    float *top, *sum;    // as factor: the block's greatest score, its sum of weights
     float *total;        // [rows][tiles * TILE_HEADS]: the denominator with the sink
     const uint8_t **key; // [rows][blocks * BLOCK]: packed
 };

@@ -5,26 +5,28 @@
 #include "kernel/rms_norm/rms_norm.h"
 #include "kernel/wide.cuh"
 
-// Threads of a block, and the numbers of a row that they hold at once.
-enum { LF_NORM_THREADS = 256, LF_NORM_STAGE = 6144, LF_NORM_OWN = LF_NORM_STAGE / LF_NORM_THREADS };
-static_assert(LF_NORM_STAGE % LF_CHAIN_STEP == 0, "partials begin anew with each stage");
+// Numbers of a row that a block holds at once: eight a thread, or of longer rows 24.
+enum { LF_NORM_THREADS = 256, LF_NORM_MOST = 768, LF_NORM_SHORT = 8, LF_NORM_LONG = 24 };
+enum { LF_NORM_STAGE = LF_NORM_THREADS * LF_NORM_LONG };
+static_assert(LF_NORM_THREADS * LF_NORM_SHORT % LF_CHAIN_STEP == 0, "partials begin anew");
+static_assert(LF_NORM_MOST * LF_NORM_SHORT == LF_NORM_STAGE, "both have room for the same rows");
 
 // A thread's numbers of a stage, all on their way together.
-template <uint32_t N>
+template <uint32_t N, uint32_t OWN>
 struct lf_norm_share {
-    struct lf_wide<N> at[LF_NORM_OWN / N];
+    struct lf_wide<N> at[OWN / N];
 };
 
 template <uint32_t N>
 __device__ static inline uint32_t lf_norm_place(uint32_t i) {
-    return (i * LF_NORM_THREADS + threadIdx.x) * N;
+    return (i * blockDim.x + threadIdx.x) * N;
 }
 
-template <uint32_t N>
+template <uint32_t N, uint32_t OWN>
 __device__ static inline void lf_norm_load(const uint16_t *from, uint32_t n,
-                                           struct lf_norm_share<N> *share) {
+                                           struct lf_norm_share<N, OWN> *share) {
 #pragma unroll
-    for (uint32_t i = 0; i < LF_NORM_OWN / N; i++) {
+    for (uint32_t i = 0; i < OWN / N; i++) {
         share->at[i] = {};
         if (lf_norm_place<N>(i) < n)
             share->at[i] = lf_wide_load<N>(from + lf_norm_place<N>(i));
@@ -32,11 +34,11 @@ __device__ static inline void lf_norm_load(const uint16_t *from, uint32_t n,
 }
 
 // Numbers to where the chains read them, with zeros behind them.
-template <uint32_t N>
-__device__ static inline void lf_norm_stage(const struct lf_norm_share<N> &share, uint32_t n,
+template <uint32_t N, uint32_t OWN>
+__device__ static inline void lf_norm_stage(const struct lf_norm_share<N, OWN> &share, uint32_t n,
                                             float *stage) {
 #pragma unroll
-    for (uint32_t i = 0; i < LF_NORM_OWN / N; i++)
+    for (uint32_t i = 0; i < OWN / N; i++)
 #pragma unroll
         for (uint32_t e = 0; e < N; e++) {
             uint32_t at = lf_norm_place<N>(i) + e;
@@ -48,10 +50,10 @@ __device__ static inline void lf_norm_stage(const struct lf_norm_share<N> &share
 }
 
 // The squares of n numbers into a warp's partials, in both of its halves.
-template <uint32_t N>
-__device__ static inline float lf_norm_add(const struct lf_norm_share<N> &share, uint32_t n,
+template <uint32_t N, uint32_t OWN>
+__device__ static inline float lf_norm_add(const struct lf_norm_share<N, OWN> &share, uint32_t n,
                                            float *stage, float partial) {
-    lf_norm_stage<N>(share, n, stage);
+    lf_norm_stage(share, n, stage);
     __syncthreads();
     if (threadIdx.x < LF_WARP)
         partial = lf_chain_add(stage, stage, lf_chain_room(n), partial);
@@ -74,12 +76,12 @@ __device__ static inline float lf_norm_inverse(float partial, uint32_t dim, floa
 }
 
 // To y, and where quantized is given its QA8 values there.
-template <uint32_t N>
-__device__ static inline void lf_norm_store(const struct lf_norm_share<N> &x,
-                                            const struct lf_norm_share<N> &w, float inverse,
+template <uint32_t N, uint32_t OWN>
+__device__ static inline void lf_norm_store(const struct lf_norm_share<N, OWN> &x,
+                                            const struct lf_norm_share<N, OWN> &w, float inverse,
                                             uint32_t n, uint16_t *y, uint16_t *quantized) {
 #pragma unroll
-    for (uint32_t i = 0; i < LF_NORM_OWN / N; i++) {
+    for (uint32_t i = 0; i < OWN / N; i++) {
         struct lf_wide<N> out;
         uint32_t at = lf_norm_place<N>(i);
 #pragma unroll
