@@ -12,7 +12,7 @@ struct lf_cuda_graph;
 void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes);
 // NULL after a failure, which is kept.
 struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda);
-// Launches between the first two run beside those that follow, in order, up to the join of that end.
+// Launches between the first two run beside those that follow, in order, up to that end's join.
 enum lf_cuda_end { LF_CUDA_END_SOON, LF_CUDA_END_LATE, LF_CUDA_ENDS };
 void lf_cuda_graph_aside(struct lf_cuda *cuda);
 void lf_cuda_graph_back(struct lf_cuda *cuda, enum lf_cuda_end end);

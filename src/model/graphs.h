@@ -11,7 +11,7 @@ LF_CHECKED enum lf_status lf_graphs_open(struct lf_v41 *m, struct lf_error *err)
 void lf_graphs_close(struct lf_v41 *m);
 // The launches over the present call, which drops no rows: as they are, or as the graph they were.
 void lf_graphs_run(struct lf_v41 *m, enum lf_run run, void (*launches)(struct lf_v41 *m));
-// In a graph launches between aside and back run beside those that follow, up to a join of that end.
+// In a graph launches between aside and back run beside those that follow, up to that end's join.
 void lf_graphs_aside(struct lf_v41 *m);
 void lf_graphs_back(struct lf_v41 *m, enum lf_cuda_end end);
 void lf_graphs_join(struct lf_v41 *m, enum lf_cuda_end end);

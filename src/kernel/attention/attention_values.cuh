@@ -6,7 +6,7 @@
 
 enum { VALUE_WARPS = THREADS / LF_WARP, UNITS = 4 };
 
-// All elements of a row, a block of keys at a time in two parts; or some, and several blocks of keys.
+// All elements of a row, a block of keys at a time in two parts; or some, several blocks of keys.
 template <uint32_t DIMS>
 struct value_form {
     static constexpr bool wide = DIMS == LF_CUDA_HEAD_DIM_MAX;
