@@ -140,10 +140,10 @@ static void linear_small(struct check *c, const struct sizes *s) {
         struct map many[] = {
             {formats[f], 90, 672, 200}, {formats[f], 135, 96, 67}, {formats[f], 20, 32, 130}};
         linear_problem(c, s->name, many, 3, f % STYLES);
-        // Rows that other tiles suit; stages in one tile and another, fewer than wait at once.
-        struct map between[] = {
-            {formats[f], 130, 1312, 20}, {formats[f], 24, 64, 60}, {formats[f], 40, 160, 300}};
-        linear_problem(c, s->name, between, 3, (f + 1) % STYLES);
+        // Rows that other tiles suit, of aligned strides; more stages than wait at once, and fewer.
+        struct map between[] = {{formats[f], 130, 1312, 20}, {formats[f], 24, 1440, 61},
+                                {formats[f], 40, 160, 301}, {formats[f], 300, 1120, 40}};
+        linear_problem(c, s->name, between, 4, (f + 1) % STYLES);
     }
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 37, 3}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 651, 3}, 1, STYLE_WIDE);
