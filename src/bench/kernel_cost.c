@@ -178,7 +178,7 @@ void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void
         COST(cache_pack, halves(a->rows, 1.5 * a->dim))
         COST(rope, halves(a->rows, 2.0 * a->heads * a->rope_dim))
         COST(hc_collapse, halves(a->rows, (a->streams + (a->quantized ? 2.0 : 1.0)) * a->dim))
-        COST(hc_expand, halves(a->rows, (2.0 * a->streams + 1.0) * a->dim))
+        COST(hc_expand, halves(a->rows, (2.0 * a->streams + (a->pre ? 3.0 : 1.0)) * a->dim))
         COST(stream_mean, halves(a->rows, (a->streams + 1.0) * a->dim))
         COST(compress_pool, halves(a->entries, 9.0 * a->dim))
         COST(swiglu, halves(a->rows, (a->quantized ? 4.0 : 3.0) * a->dim))

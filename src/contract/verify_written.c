@@ -51,6 +51,17 @@ static void rms_norm(struct lf_written *out, const struct lf_rms_norm_args *a) {
     quantized(out, a->rows, a->dim, a->y, a->quantized, a->y_stride);
 }
 
+static void hc_expand(struct lf_written *out, const struct lf_hc_expand_args *a) {
+    one(out, a->rows, a->x);
+    if (!a->pre)
+        return;
+    out->columns[out->n] = a->dim;
+    add(out, a->y);
+    out->columns[out->n] = a->quantized ? a->dim : 0;
+    if (a->quantized)
+        add(out, a->quantized);
+}
+
 static void hc_collapse(struct lf_written *out, const struct lf_hc_collapse_args *a) {
     quantized(out, a->rows, a->dim, a->y, a->quantized, a->dim);
 }
@@ -125,7 +136,7 @@ void lf_written_fill(struct lf_written *out, const char *kernel, const void *arg
     CASE(act_quant) one(out, ARGS(act_quant)->rows, ARGS(act_quant)->y);
     CASE(rope) one(out, ARGS(rope)->rows, ARGS(rope)->x);
     CASE(hc_collapse) hc_collapse(out, args);
-    CASE(hc_expand) one(out, ARGS(hc_expand)->rows, ARGS(hc_expand)->x);
+    CASE(hc_expand) hc_expand(out, args);
     CASE(stream_mean) one(out, ARGS(stream_mean)->rows, ARGS(stream_mean)->y);
     CASE(compress_pool) one(out, ARGS(compress_pool)->entries, ARGS(compress_pool)->y);
     CASE(attention) one(out, ARGS(attention)->rows, ARGS(attention)->o);

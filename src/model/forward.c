@@ -66,11 +66,14 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 }
 
 // The sublayer's output joins the streams, and its own pre goes to the next sublayer.
-void lf_stream_expand(struct lf_v41 *m) {
+void lf_stream_expand(struct lf_v41 *m, const uint16_t *next_norm) {
     struct lf_work *w = &m->work;
     m->k.hc_expand(&m->device, &(struct lf_hc_expand_args){
                                 .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
-                                .x = w->x, .b = w->out, .post = w->post, .comb = w->comb});
+                                .x = w->x, .b = w->out, .post = w->post, .comb = w->comb,
+                                .pre = next_norm ? w->pre_next : NULL, .norm = next_norm,
+                                .eps = m->t->norm_eps, .y = w->in,
+                                .quantized = next_norm ? w->in_q : NULL});
     float *handed = w->pre;
     w->pre = w->pre_next;
     w->pre_next = handed;
@@ -96,18 +99,14 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_stream_mix(m, &layer->hc_attn);
     lf_attention_run(m, layer);
     lf_graphs_join(m, LF_CUDA_END_LATE);
-    lf_stream_expand(m);
+    lf_stream_expand(m, layer->ffn_norm);
 }
 
 void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer) {
-#if LF_FAULT == 1
-    lf_stream_mix(m, &layer->hc_ffn);
-#endif
-    lf_stream_collapse(m, layer->ffn_norm);
     lf_moe_shared(m, layer);
     lf_stream_mix(m, &layer->hc_ffn);
     lf_moe(m, layer);
-    lf_stream_expand(m);
+    lf_stream_expand(m, NULL);
 }
 
 void lf_head(struct lf_v41 *m) {

@@ -80,14 +80,15 @@ void lf_forward_round(struct lf_v41 *m);
 // One layer of it: Engram where it has one, attention, experts.
 void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer);
 
-// Its second half: experts over the streams, for draft blocks too.
+// Its second half: experts over the streams, from work.in that the first left; of draft blocks too.
 void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer);
 
 // The streams of the live rows: work.x, with work.pre handed from sublayer to sublayer.
 void lf_stream_start(struct lf_v41 *m);                                   // model.md 5
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc);     // 7, from work.x
 void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm); // to work.in and in_q, normed
-void lf_stream_expand(struct lf_v41 *m);                                  // work.out joins
+// work.out joins; next_norm: and then lf_stream_collapse with it, NULL: not.
+void lf_stream_expand(struct lf_v41 *m, const uint16_t *next_norm);
 
 // One sublayer each, work.in to work.out over the live rows.
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer);    // model.md 8.4-8.6 keys

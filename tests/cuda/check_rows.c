@@ -180,6 +180,31 @@ void check_hc_collapse(struct check *c, const struct sizes *s) {
     check_hc_collapse_normed(c, s, 300, STYLE_NORMAL); // in smaller blocks
 }
 
+// Streams expanded, collapsed and normed: wide and not, few streams and the most, a long row.
+static void check_hc_expand_next(struct check *c, const struct sizes *s, uint32_t rows,
+                                 enum style style) {
+    const uint32_t some[] = {s->hidden, 96, s->hidden / 32 * 32, 6400};
+    const uint32_t streams[] = {s->streams, 7, s->streams, 2};
+    for (uint32_t i = 0; i < (rows < 3 ? 4 : 3); i++) {
+        uint32_t dim = some[i], n = streams[i];
+        size_t all = (size_t)rows * dim;
+        check_start(c, "%s: %u rows of %u, style %d, collapsed", s->name, rows, dim, style);
+        struct lf_hc_expand_args a = {.rows = rows, .streams = n, .dim = dim, .eps = eps};
+        a.x = check_new_bf16(c, "x", all * n, style);
+        a.b = check_new_bf16(c, "b", all, style);
+        a.post = check_new_f32(c, "post", (size_t)rows * n, STYLE_NORMAL);
+        a.comb = check_new_f32(c, "comb", (size_t)rows * n * n, STYLE_NORMAL);
+        a.pre = check_new_f32(c, "pre", (size_t)rows * n, STYLE_NORMAL);
+        a.norm = check_new_bf16(c, "norm", dim, STYLE_NORMAL);
+        a.y = check_new(c, "y", 2 * all);
+        a.quantized = i ? check_new(c, "quantized", 2 * all) : NULL;
+        struct lf_hc_expand_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, b), MIRROR(c, d, post), MIRROR(c, d, comb);
+        MIRROR(c, d, pre), MIRROR(c, d, norm), MIRROR(c, d, y), MIRROR(c, d, quantized);
+        CHECK_KERNEL(c, hc_expand, &a, &d);
+    }
+}
+
 void check_hc_expand(struct check *c, const struct sizes *s) {
     EACH(s, rows, style) {
         uint32_t n = s->streams;
@@ -192,7 +217,9 @@ void check_hc_expand(struct check *c, const struct sizes *s) {
         struct lf_hc_expand_args d = a;
         MIRROR(c, d, x), MIRROR(c, d, b), MIRROR(c, d, post), MIRROR(c, d, comb);
         CHECK_KERNEL(c, hc_expand, &a, &d);
+        check_hc_expand_next(c, s, rows, style);
     }
+    check_hc_expand_next(c, s, 300, STYLE_NORMAL); // in two launches
 }
 
 void check_stream_mean(struct check *c, const struct sizes *s) {

@@ -143,8 +143,9 @@ static void time_rows(struct check *c, const struct sizes *s, struct regions *g,
     TIME_SAME(c, rows, hc_collapse, 2.0 * (n + 2) * h, .rows = rows, .streams = n, .dim = h,
               .x = out, .pre = g->f, .y = g->x, .norm = g->code, .eps = 1e-6f,
               .quantized = values);
-    TIME_SAME(c, rows, hc_expand, 2.0 * (2 * n + 1) * h, .rows = rows, .streams = n, .dim = h,
-              .x = out, .b = g->x, .post = g->f, .comb = g->f);
+    TIME_SAME(c, rows, hc_expand, 2.0 * (2 * n + 3) * h, .rows = rows, .streams = n, .dim = h,
+              .x = out, .b = g->x, .post = g->f, .comb = g->f, .pre = g->f, .norm = g->code,
+              .eps = 1e-6f, .y = values, .quantized = values + (8 << 20));
     TIME_SAME(c, rows, router, 4.0 * s->experts, .rows = rows, .experts = s->experts,
               .top = s->top, .logits = g->f, .bias = g->f, .route_scale = 1.5f,
               .id = (uint32_t *)numbers, .weight = numbers + 65536);

@@ -156,7 +156,7 @@ static void tally_layer(struct lf_trial *t, struct sums *sums, const struct lf_l
     tally_rows(&sums->attn_in, w->in, bf16(t, points * d, "attn_in", l), points, d);
     memcpy(w->out, bf16(t, points * d, "attn_out", l), points * d * sizeof *w->out);
     set_mix(t, hc_attn, w->pre_next);
-    lf_stream_expand(m);
+    lf_stream_expand(m, NULL);
     memcpy(between, w->x, stream_count(t) * sizeof *between);
     lf_stream_mix(m, &layer->hc_ffn);
     tally_mix(t, &sums->hc_ffn, hc_ffn);
@@ -164,7 +164,7 @@ static void tally_layer(struct lf_trial *t, struct sums *sums, const struct lf_l
     tally_rows(&sums->ffn_in, w->in, bf16(t, points * d, "ffn_in", l), points, d);
     memcpy(w->out, bf16(t, points * d, "ffn_out", l), points * d * sizeof *w->out);
     set_mix(t, hc_ffn, w->pre_next);
-    lf_stream_expand(m);
+    lf_stream_expand(m, NULL);
     tally_streams(t, &sums->stream, between, bf16(t, stream_count(t), "stream", l));
 }
 

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <string.h>
 #include "base/number.h"
 #include "kernel/hc_expand/hc_expand.h"
 #include "kernel_check.h"
@@ -52,10 +53,46 @@ static void the_example_of_the_vectors_expands_as_published(void **state) {
     json_decref(file);
 }
 
+static void what_follows_in_the_call_has_the_bits_of_calls_one_by_one(void **state) {
+    enum { ROWS = 3, STREAMS = 4, DIM = 96, N = ROWS * DIM };
+    uint16_t x[2][STREAMS * N], b[N], w[DIM], y[2][N], values[2][N];
+    float post[ROWS * STREAMS], comb[ROWS * STREAMS * STREAMS], pre[ROWS * STREAMS];
+    struct lf_check_rng rng = {8};
+    struct lf_device *device = lf_check_device(2);
+    (void)state;
+    lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, w, DIM);
+    lf_check_fill_bf16(&rng, LF_STYLE_WIDE, 1.0f, b, N);
+    lf_check_fill_f32(&rng, LF_STYLE_NORMAL, 1.0f, post, ROWS * STREAMS);
+    lf_check_fill_f32(&rng, LF_STYLE_NORMAL, 1.0f, pre, ROWS * STREAMS);
+    lf_check_fill_f32(&rng, LF_STYLE_NORMAL, 1.0f, comb, ROWS * STREAMS * STREAMS);
+    for (enum lf_isa isa = LF_ISA_PORTABLE; isa < LF_ISAS; isa++) {
+        if (!lf_isa_present(isa))
+            continue;
+        const struct lf_kernels *k = lf_check_kernels(isa);
+        lf_check_fill_bf16(&rng, LF_STYLE_WIDE, 1.0f, x[0], STREAMS * N);
+        memcpy(x[1], x[0], sizeof x[0]);
+        struct lf_hc_expand_args args = {.rows = ROWS, .streams = STREAMS, .dim = DIM, .x = x[0],
+                                         .b = b, .post = post, .comb = comb};
+        k->hc_expand(device, &args);
+        k->hc_collapse(device, &(struct lf_hc_collapse_args){
+                                   .rows = ROWS, .streams = STREAMS, .dim = DIM, .x = x[0],
+                                   .pre = pre, .y = y[0], .norm = w, .eps = 1e-6f,
+                                   .quantized = values[0]});
+        args.x = x[1], args.pre = pre, args.norm = w, args.eps = 1e-6f, args.y = y[1];
+        args.quantized = values[1];
+        k->hc_expand(device, &args);
+        lf_check_same("streams", x[1], x[0], sizeof x[0]);
+        lf_check_same("normed", y[1], y[0], sizeof y[0]);
+        lf_check_same("quantized", values[1], values[0], sizeof values[0]);
+    }
+    lf_check_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_runs_over_the_first_index_of_comb),
         cmocka_unit_test(the_example_of_the_vectors_expands_as_published),
+        cmocka_unit_test(what_follows_in_the_call_has_the_bits_of_calls_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,8 +234,16 @@ static void digest_hc_expand(struct lab *lab) {
     enum { ROWS = 6, S = 4, DIM = 544 };
     uint16_t *x = halves(lab, ROWS * S * DIM, 1, 10), *b = halves(lab, ROWS * DIM, 1, 10);
     float *post = floats(lab, ROWS * S, 0, 4), *comb = floats(lab, ROWS * S * S, 0, 4);
-    lab->k.hc_expand(&lab->device, &(struct lf_hc_expand_args){ROWS, S, DIM, x, b, post, comb});
+    uint16_t *norm = halves(lab, DIM, 1, 4), *y = take(lab, 2 * ROWS * DIM * 2);
+    struct lf_hc_expand_args args = {.rows = ROWS, .streams = S, .dim = DIM, .x = x, .b = b,
+                                     .post = post, .comb = comb};
+    lab->k.hc_expand(&lab->device, &args);
     fold(lab, x, ROWS * S * DIM * 2);
+    args.pre = post, args.norm = norm, args.eps = 1e-6f, args.y = y;
+    args.quantized = y + ROWS * DIM;
+    lab->k.hc_expand(&lab->device, &args);
+    fold(lab, x, ROWS * S * DIM * 2);
+    fold(lab, y, 2 * ROWS * DIM * 2);
 }
 
 static void digest_stream_mean(struct lab *lab) {

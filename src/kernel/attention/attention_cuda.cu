@@ -8,7 +8,7 @@
 // Three launches: dot products of blocks of keys, then each head's weights, then values.
 enum { WEIGHT_WARPS = 10 }; // a full list's blocks of keys, one each
 // From so many rows on a row is not shared out; so many blocks of threads fill a device.
-enum { FEW_ROWS = 16, MANY_ROWS = 96, ENOUGH_BLOCKS = 128, NARROW_DIM = 128 };
+enum { FEW_ROWS = 8, MANY_ROWS = 96, ENOUGH_BLOCKS = 128, NARROW_DIM = 128 };
 
 // NaN unless finite.
 __device__ static float scaled(float z, float scale) {
@@ -89,10 +89,18 @@ __device__ static void store_weights(uint32_t *cell, const float p[STEPS][4]) {
 // What a block of threads knows of half a tile of heads; numbers of its blocks of keys are shared.
 enum { HALF_HEADS = TILE_HEADS / 2 };
 struct softmax {
-    struct work w;
+    const struct work &w;
     uint32_t slot, tile, half, n;
     float *top, *sum, *factor; // [blocks][HALF_HEADS]: greatest score, its sum, exp(m - m')
 };
+
+__device__ static struct softmax softmax_of(const struct work &w, uint32_t half, uint32_t n,
+                                            float *numbers) {
+    uint32_t step = w.blocks * HALF_HEADS, tile = blockIdx.x * w.halves / 2;
+    return {w, blockIdx.y, tile, (blockIdx.x * w.halves + half) % 2, n,
+            numbers + half * 3 * step, numbers + (half * 3 + 1) * step,
+            numbers + (half * 3 + 2) * step};
+}
 
 // Where lanes of a head have a number of a block of keys.
 __device__ static uint32_t number_at(uint32_t block) {
@@ -169,31 +177,33 @@ __device__ static void add_up(const struct softmax &s) {
     s.w.total[(size_t)s.slot * s.w.tiles * TILE_HEADS + own] = denominator + sink;
 }
 
-// A block: half a tile of a row's heads, whose blocks of keys its warps share out.
+// A block: a tile of a row's heads or half of one, whose blocks of keys its warps share out.
 __global__ static void __launch_bounds__(WEIGHT_WARPS * LF_WARP) attention_weights(struct work w) {
     lf_take_turn();
     LF_DYNAMIC_SHARED(shared);
     float *numbers = (float *)shared;
-    uint32_t step = w.blocks * HALF_HEADS, n = list_keys(w.a, w.first + blockIdx.y).n;
-    const struct softmax s = {w, blockIdx.y, blockIdx.x / 2, blockIdx.x % 2, n, numbers,
-                              numbers + step, numbers + 2 * step};
-    uint32_t warp = threadIdx.x / LF_WARP, blocks = (s.n + BLOCK - 1) / BLOCK;
-    uint32_t turns = warp < blocks ? (blocks - 1 - warp) / WEIGHT_WARPS + 1 : 0;
+    uint32_t n = list_keys(w.a, w.first + blockIdx.y).n, warp = threadIdx.x / LF_WARP;
+    uint32_t units = (n + BLOCK - 1) / BLOCK * w.halves;
+    uint32_t turns = warp < units ? (units - 1 - warp) / WEIGHT_WARPS + 1 : 0;
     struct products products;
     // Last block first: what the first one, often the only one, brought is still there then.
     for (uint32_t turn = turns; turn--;) {
-        products = load_products(half_at(s, warp + turn * WEIGHT_WARPS));
-        find_greatest(s, warp + turn * WEIGHT_WARPS, products);
+        uint32_t unit = warp + turn * WEIGHT_WARPS;
+        const struct softmax s = softmax_of(w, unit & (w.halves - 1), n, numbers);
+        products = load_products(half_at(s, unit >> (w.halves - 1)));
+        find_greatest(s, unit >> (w.halves - 1), products);
     }
     __syncthreads();
     for (uint32_t turn = 0; turn < turns; turn++) {
+        uint32_t unit = warp + turn * WEIGHT_WARPS;
+        const struct softmax s = softmax_of(w, unit & (w.halves - 1), n, numbers);
         if (turn)
-            products = load_products(half_at(s, warp + turn * WEIGHT_WARPS));
-        weigh_block(s, warp + turn * WEIGHT_WARPS, products);
+            products = load_products(half_at(s, unit >> (w.halves - 1)));
+        weigh_block(s, unit >> (w.halves - 1), products);
     }
     __syncthreads();
-    if (warp == 0)
-        add_up(s);
+    if (warp < w.halves)
+        add_up(softmax_of(w, warp, n, numbers));
 }
 
 // Most blocks of keys of a row: how many there are, only the device knows.
@@ -224,6 +234,14 @@ static uint32_t place_work(struct lf_device *device, struct work *w) {
     return rows;
 }
 
+// With few rows a block of threads has half a tile: the launch takes as long as one of them.
+static void launch_weights(struct lf_device *device, struct work w, uint32_t rows) {
+    w.halves = rows > FEW_ROWS ? 2 : 1;
+    dim3 grid(2 / w.halves * w.tiles, rows);
+    uint32_t bytes = 3 * w.halves * w.blocks * HALF_HEADS * (uint32_t)sizeof(float);
+    lf_cuda_launch(device, "attention", attention_weights, grid, WEIGHT_WARPS * LF_WARP, w, bytes);
+}
+
 static void launch_scores(struct lf_device *device, const struct work &w, uint32_t groups,
                           uint32_t rows) {
     uint32_t parts = lf_blocks(ENOUGH_BLOCKS, rows * groups);
@@ -247,16 +265,14 @@ static void launch_values(struct lf_device *device, const struct work &w, uint32
 
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {
     LF_ASSERT(args->head_dim % 32 == 0 && args->head_dim <= LF_CUDA_HEAD_DIM_MAX);
-    struct work w = {*args, 0, most_blocks(*args), 0, NULL, NULL, NULL, NULL};
+    struct work w = {*args, 0, most_blocks(*args), 0, 0, NULL, NULL, NULL, NULL};
     w.tiles = lf_blocks(args->heads, TILE_HEADS);
     uint32_t most = args->rows ? place_work(device, &w) : 0;
     uint32_t groups = lf_blocks(args->heads, GROUP_HEADS);
     for (; w.first < args->rows; w.first += most) {
         uint32_t rows = args->rows - w.first < most ? args->rows - w.first : most;
         launch_scores(device, w, groups, rows);
-        lf_cuda_launch(device, "attention", attention_weights,
-                       dim3(2 * w.tiles, rows), WEIGHT_WARPS * LF_WARP, w,
-                       3 * w.blocks * HALF_HEADS * (uint32_t)sizeof(float));
+        launch_weights(device, w, rows);
         if (rows >= MANY_ROWS)
             launch_values<LF_CUDA_HEAD_DIM_MAX>(device, w, groups, rows);
         else if (rows > FEW_ROWS)

@@ -11,6 +11,7 @@ enum { STEP_WORDS = 2 * LF_WARP * 4, CELL_WORDS = STEPS * STEP_WORDS };
 struct work {
     struct lf_attention_args a;
     uint32_t first, blocks, tiles; // of keys, of heads
+    uint32_t halves;               // of a tile that a block of the second launch has
     uint32_t *cell;      // [rows][blocks][tiles]: dot products, then in half of it bf(P)
     float *factor;       // [rows][blocks][tiles * TILE_HEADS]: exp(m - m')
     float *total;        // [rows][tiles * TILE_HEADS]: the denominator with the sink

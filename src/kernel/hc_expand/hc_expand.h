@@ -2,11 +2,13 @@
 #pragma once
 #include <stdint.h>
 #include "kernel/declare.h"
+#include "kernel/hc_collapse/hc_collapse.h"
 
 #define LF_HC_EXPAND_CONTRACT                                                                      \
     "X'_j = bf(post_j*b + sum_i comb[i][j]*X_i), in place (model.md 7). First index of comb = "    \
     "old stream. Order: post_j*b plain, then fused multiply-adds, i ascending. Error before "      \
-    "bf: g(streams + 1) (|post_j b| + sum|comb[i][j] X_i|). NaN has one pattern."
+    "bf: g(streams + 1) (|post_j b| + sum|comb[i][j] X_i|). NaN has one pattern. With pre: "       \
+    "hc_collapse of the new streams with a norm, with the bits of calls one by one."
 
 struct lf_hc_expand_args {
     uint32_t rows, streams, dim;
@@ -14,6 +16,19 @@ struct lf_hc_expand_args {
     const uint16_t *b; // bf16 [rows][dim]
     const float *post; // [rows][streams]
     const float *comb; // [rows][streams][streams]
+    // Of the hc_collapse that follows; pre NULL: none.
+    const float *pre;     // [rows][streams]
+    const uint16_t *norm; // bf16 [dim]; any alignment
+    float eps;
+    uint16_t *y;         // bf16 [rows][dim]: the norm of the collapsed streams
+    uint16_t *quantized; // bf16 [rows][dim]: its QA8 values; NULL: none
 };
+
+// It as a call of its own.
+static inline struct lf_hc_collapse_args lf_hc_expand_next(const struct lf_hc_expand_args *a) {
+    struct lf_hc_collapse_args next = {a->rows, a->streams, a->dim, a->x,        a->pre,
+                                       a->y,    a->norm,    a->eps, a->quantized};
+    return next;
+}
 
 LF_DECLARE_KERNEL(hc_expand);

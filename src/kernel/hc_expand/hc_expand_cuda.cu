@@ -1,65 +1,150 @@
 #include "kernel/hc_expand/hc_expand.h"
 
 #include "format/topology.h"
-#include "kernel/wide.cuh"
+#include "kernel/rms_norm/norm_row.cuh"
 
-enum { THREADS = 128 };
+enum { THREADS = 128, MANY_ROWS = 256, FEW_STREAMS = 4 };
 
-// A thread N columns of all streams: the old ones are read before the first new one is written.
+// N columns of a row: its old streams, and what the sublayer adds to them.
+template <uint32_t N, uint32_t MOST>
+struct columns {
+    struct lf_wide<N> old[MOST], b;
+};
+
+template <uint32_t N, uint32_t MOST>
+__device__ static void load_columns(const struct lf_hc_expand_args &a, size_t row, uint32_t d,
+                                    struct columns<N, MOST> *columns) {
+    const uint16_t *x = a.x + row * a.streams * a.dim + d;
+    columns->b = lf_wide_load<N>(a.b + row * a.dim + d);
+#pragma unroll
+    for (uint32_t i = 0; i < MOST; i++)
+        if (i < a.streams)
+            columns->old[i] = lf_wide_load<N>(x + (size_t)i * a.dim);
+}
+
+// The new columns of stream j.
+template <uint32_t N, uint32_t MOST>
+__device__ static struct lf_wide<N> expanded(const struct lf_hc_expand_args &a, size_t row,
+                                             const struct columns<N, MOST> &x, uint32_t j) {
+    const float *comb = a.comb + row * a.streams * a.streams;
+    float sum[N], post = a.post[row * a.streams + j];
+    struct lf_wide<N> y;
+    LF_CONTROL(25, comb = row == 5 ? a.comb : comb;) // 25: the row at place 5 takes the first's
+#pragma unroll
+    for (uint32_t c = 0; c < N; c++) {
+        sum[c] = post * lf_bf16_to_f32(x.b.at[c]);
+        LF_CONTROL(22, sum[c] = 0;) // 22: the sublayer's output is left out
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < MOST; i++)
+        if (i < a.streams) {
+            float weight = comb[i * a.streams + j];
+            LF_CONTROL(21, weight = comb[j * a.streams + i];) // 21: over comb's second index
+            LF_CONTROL(23, weight = i + 1 < a.streams ? weight : 0;) // 23: without the last one
+#pragma unroll
+            for (uint32_t c = 0; c < N; c++)
+                sum[c] = fmaf(weight, lf_bf16_to_f32(x.old[i].at[c]), sum[c]);
+        }
+#pragma unroll
+    for (uint32_t c = 0; c < N; c++) {
+        LF_CONTROL(28, sum[c] = lf_fault_finite(sum[c]);) // 28: what is not finite counts as 0
+        y.at[c] = lf_bf16_settle(sum[c]);
+    }
+    return y;
+}
+
+// Old streams are in registers before the first new one is stored; their sum by pre: NEXT alone.
+template <uint32_t N, uint32_t MOST, bool NEXT>
+__device__ static struct lf_wide<N> store_columns(const struct lf_hc_expand_args &a, size_t row,
+                                                  uint32_t d, struct columns<N, MOST> x) {
+    const float *pre = NEXT ? a.pre + row * a.streams : NULL;
+    float sum[N] = {};
+    struct lf_wide<N> collapsed;
+    LF_CONTROL(30, pre = a.pre;) // 30: with the first row's weights
+    LF_CONTROL(26, if (d && d + N >= a.dim) return {};) // 26: the last columns stay as they were
+    LF_CONTROL(27, a.x[(size_t)gridDim.x * a.streams * a.dim] = 0;) // 27: past the last stream
+#pragma unroll 1
+    for (uint32_t j = 0; j < a.streams; j++) {
+        uint16_t *to = a.x + (row * a.streams + j) * a.dim + d;
+        struct lf_wide<N> y = expanded<N, MOST>(a, row, x, j);
+        lf_wide_store(to, y);
+        LF_CONTROL(29, y = x.old[j];) // 29: the old streams are collapsed
+        LF_CONTROL(24, x.old[j] = y;) // 24: later streams see the new ones before them
+#pragma unroll
+        for (uint32_t c = 0; NEXT && c < N; c++) {
+            float v = lf_bf16_to_f32(y.at[c]);
+            sum[c] = j ? fmaf(pre[j], v, sum[c]) : pre[j] * v;
+        }
+    }
+#pragma unroll
+    for (uint32_t c = 0; c < N; c++)
+        collapsed.at[c] = lf_bf16_settle(sum[c]);
+    return collapsed;
+}
+
+// A thread N columns of all streams.
 template <uint32_t N, uint32_t MOST>
 __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     lf_take_turn();
     uint32_t d = (blockIdx.y * THREADS + threadIdx.x) * N;
+    struct columns<N, MOST> x;
     if (d >= a.dim)
         return;
+    load_columns<N, MOST>(a, blockIdx.x, d, &x);
+    store_columns<N, MOST, false>(a, blockIdx.x, d, x);
+}
+
+// A block a row, whose collapsed columns stay with their threads until they are normed.
+__global__ static void __launch_bounds__(LF_NORM_MOST)
+    hc_expand_normed(struct lf_hc_expand_args a) {
+    __shared__ float4 stage[LF_NORM_STAGE / 4];
+    struct lf_norm_share<LF_WIDE, LF_NORM_SHORT> own = {}, w;
+    struct columns<LF_WIDE, FEW_STREAMS> x;
     size_t row = blockIdx.x;
-    uint16_t *x = a.x + row * a.streams * a.dim + d;
-    const float *post = a.post + row * a.streams;
-    const float *comb = a.comb + row * a.streams * a.streams;
-    LF_CONTROL(5, comb = row == 5 ? a.comb : comb;) // 5: the row at place 5 takes the first's comb
-    LF_CONTROL(6, if (d && d + N >= a.dim) return;) // 6: the last columns are left as they were
-    LF_CONTROL(7, a.x[(size_t)gridDim.x * a.streams * a.dim] = 0;) // 7: past the last stream
-    struct lf_wide<N> old[MOST], b = lf_wide_load<N>(a.b + row * a.dim + d);
-#pragma unroll
-    for (uint32_t i = 0; i < MOST; i++)
-        if (i < a.streams)
-            old[i] = lf_wide_load<N>(x + (size_t)i * a.dim);
-    for (uint32_t j = 0; j < a.streams; j++) {
-        float sum[N];
-        struct lf_wide<N> y;
-#pragma unroll
-        for (uint32_t c = 0; c < N; c++) {
-            sum[c] = post[j] * lf_bf16_to_f32(b.at[c]);
-            LF_CONTROL(2, sum[c] = 0;) // 2: the sublayer's output is left out
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < MOST; i++)
-            if (i < a.streams) {
-                float weight = comb[i * a.streams + j];
-                LF_CONTROL(1, weight = comb[j * a.streams + i];) // 1: over comb's second index
-                LF_CONTROL(3, weight = i + 1 < a.streams ? weight : 0;) // 3: without the last one
-#pragma unroll
-                for (uint32_t c = 0; c < N; c++)
-                    sum[c] = fmaf(weight, lf_bf16_to_f32(old[i].at[c]), sum[c]);
-            }
-#pragma unroll
-        for (uint32_t c = 0; c < N; c++) {
-            LF_CONTROL(8, sum[c] = lf_fault_finite(sum[c]);) // 8: what is not finite counts as 0
-            y.at[c] = lf_bf16_settle(sum[c]);
-        }
-        LF_CONTROL(4, old[j] = y;) // 4: later streams see the new ones before them
-        lf_wide_store(x + (size_t)j * a.dim, y);
+    uint32_t d = lf_norm_place<LF_WIDE>(0);
+    lf_let_next_begin();
+    lf_norm_load(a.norm, a.dim, &w); // a weight: no launch writes it
+    lf_wait_for_launches();
+    if (d < a.dim) {
+        load_columns<LF_WIDE, FEW_STREAMS>(a, row, d, &x);
+        own.at[0] = store_columns<LF_WIDE, FEW_STREAMS, true>(a, row, d, x);
     }
+    float partial = lf_norm_add(own, a.dim, (float *)stage, 0);
+    float inverse = lf_norm_inverse(partial, a.dim, a.eps);
+    uint16_t *quantized = a.quantized ? a.quantized + row * a.dim : NULL;
+    lf_norm_store(own, w, inverse, a.dim, a.y + row * a.dim, quantized);
+}
+
+template <uint32_t N, uint32_t MOST>
+static void launch_columns(struct lf_device *device, const struct lf_hc_expand_args *args) {
+    dim3 grid(args->rows, lf_blocks(args->dim, THREADS * N));
+    lf_cuda_launch(device, "hc_expand", hc_expand_columns<N, MOST>, grid, THREADS, *args);
+}
+
+static bool is_wide(const struct lf_hc_expand_args *args) {
+    return lf_wide_fits(args->x, args->dim) && lf_wide_fits(args->b, args->dim) &&
+           lf_wide_fits(args->norm, args->dim) && lf_wide_fits(args->y, args->dim) &&
+           lf_wide_fits(args->quantized, args->dim);
 }
 
 void lf_hc_expand_cuda(struct lf_device *device, const struct lf_hc_expand_args *args) {
-    enum { FEW = 4 };
-    LF_ASSERT(args->streams <= LF_STREAMS_MAX);
-    bool wide = lf_wide_fits(args->x, args->dim) && lf_wide_fits(args->b, args->dim);
-    dim3 grid(args->rows, lf_blocks(args->dim, THREADS * (wide ? LF_WIDE : 1)));
-    lf_cuda_launch(device, "hc_expand",
-                   !wide                  ? hc_expand_columns<1, LF_STREAMS_MAX>
-                   : args->streams <= FEW ? hc_expand_columns<LF_WIDE, FEW>
-                                          : hc_expand_columns<LF_WIDE, LF_STREAMS_MAX>,
-                   grid, THREADS, *args);
+    bool few = args->streams <= FEW_STREAMS, wide = is_wide(args);
+    LF_ASSERT(args->streams <= LF_STREAMS_MAX && (!args->pre || args->norm));
+    LF_ASSERT(!args->quantized || (args->pre && args->dim % LF_ACT_GROUP == 0));
+    // Many rows fill a device in two launches, and hold fewer registers.
+    if (args->pre && wide && few && args->dim <= LF_NORM_STAGE && args->rows <= MANY_ROWS) {
+        lf_cuda_launch(device, "hc_expand", hc_expand_normed, dim3(args->rows), LF_NORM_MOST,
+                       *args);
+        return;
+    }
+    if (!wide)
+        launch_columns<1, LF_STREAMS_MAX>(device, args);
+    else if (few)
+        launch_columns<LF_WIDE, FEW_STREAMS>(device, args);
+    else
+        launch_columns<LF_WIDE, LF_STREAMS_MAX>(device, args);
+    if (args->pre) {
+        struct lf_hc_collapse_args next = lf_hc_expand_next(args);
+        lf_hc_collapse_cuda(device, &next);
+    }
 }

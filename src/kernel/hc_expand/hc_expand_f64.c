@@ -1,17 +1,61 @@
 #include "kernel/hc_expand/hc_expand.h"
 
+#include <string.h>
 #include "kernel/reference.h"
 
-// out [rows][streams][dim] from the streams as they are before the kernel runs.
+static double exact(const struct lf_hc_expand_args *args, size_t row, size_t j, size_t d) {
+    size_t s = args->streams, dim = args->dim;
+    double sum = (double)args->post[row * s + j] * lf_ref_bf16(args->b, row * dim + d);
+    for (size_t i = 0; i < s; i++)
+        sum += (double)args->comb[(row * s + i) * s + j] *
+               lf_ref_bf16(args->x, (row * s + i) * dim + d);
+    return sum;
+}
+
+static float rounded(float sum) {
+    uint32_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    bits = isnan(sum) ? 0x7FC00000 : (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
+    memcpy(&sum, &bits, sizeof bits);
+    return sum;
+}
+
+// What the norm reads is rounded three times, in the contract's order.
+static double collapsed(const struct lf_hc_expand_args *args, size_t row, size_t d) {
+    size_t s = args->streams, dim = args->dim;
+    float all = 0.0f;
+    for (size_t j = 0; j < s; j++) {
+        float sum = args->post[row * s + j] * (float)lf_ref_bf16(args->b, row * dim + d);
+        for (size_t i = 0; i < s; i++)
+            sum = fmaf(args->comb[(row * s + i) * s + j],
+                       (float)lf_ref_bf16(args->x, (row * s + i) * dim + d), sum);
+        float pre = args->pre[row * s + j];
+        all = j ? fmaf(pre, rounded(sum), all) : pre * rounded(sum);
+    }
+    return (double)rounded(all);
+}
+
+static void norm(const struct lf_hc_expand_args *args, size_t row, double *out) {
+    double squares = 0.0;
+    for (size_t d = 0; d < args->dim; d++) {
+        out[d] = collapsed(args, row, d);
+        squares += out[d] * out[d];
+    }
+    double root = sqrt(squares / (double)args->dim + (double)args->eps);
+    for (size_t d = 0; d < args->dim; d++)
+        out[d] = lf_ref_bf16(args->norm, d) * out[d] / root;
+}
+
+// Of a row [streams][dim] from the streams as they are before the kernel runs, then the norm's dim.
 void lf_hc_expand_f64(const struct lf_hc_expand_args *args, double *out) {
     size_t s = args->streams, dim = args->dim;
-    for (size_t row = 0; row < args->rows; row++)
+    for (size_t row = 0; row < args->rows; row++, out += s * dim) {
         for (size_t j = 0; j < s; j++)
-            for (size_t d = 0; d < dim; d++) {
-                double sum = (double)args->post[row * s + j] * lf_ref_bf16(args->b, row * dim + d);
-                for (size_t i = 0; i < s; i++)
-                    sum += (double)args->comb[(row * s + i) * s + j] *
-                           lf_ref_bf16(args->x, (row * s + i) * dim + d);
-                out[(row * s + j) * dim + d] = sum;
-            }
+            for (size_t d = 0; d < dim; d++)
+                out[j * dim + d] = exact(args, row, j, d);
+        if (args->pre) {
+            norm(args, row, out + s * dim);
+            out += dim;
+        }
+    }
 }
