@@ -286,15 +286,17 @@ __device__ static void take_slab(const struct stream_unit<eights> &u, uint32_t s
                                  const uint8_t (*room)[16 * LF_WARP], const uint32_t *scale,
                                  struct stream_slab<format, eights> *own) {
     typedef stream_shape<format, eights> shape;
+    const bool is_there = (int32_t)(slab * shape::slab) < u.left_of_lane;
 #pragma unroll
     for (uint32_t side = 0; side < 2; side++) {
         uint4 four = *(const uint4 *)(room[side] + 16 * (threadIdx.x % LF_WARP));
         uint32_t *word = own->word[side];
         word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
-        // FP8's outputs of a unit have one scale together.
+        // FP8's outputs of a unit have one scale together. Past the row's end lies another's.
         if (format == LF_WEIGHT_MXFP4 || (format == LF_WEIGHT_FP8 && !side))
             own->scale[side] =
-                ((const uint8_t *)scale)[u.scale_at[side] + slab * shape::slab / 32];
+                is_there ? ((const uint8_t *)scale)[u.scale_at[side] + slab * shape::slab / 32]
+                         : 127;
         else
             own->scale[side] = side ? own->scale[0] : 0;
     }
