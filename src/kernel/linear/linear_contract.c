@@ -219,6 +219,9 @@ static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     }
     for (uint32_t i = 0; scale_bytes(m) && i < sizeof scale; i++)
         judge_byte(trial, shape, SCALE, i % 2 ? 0 : scale_bytes(m) - 1, scale[i]);
+    // The scale behind the end of a row, or of 32.
+    if (scale_bytes(m) > m->in / 32)
+        judge_byte(trial, shape, SCALE, m->in / 32, 0xFF);
     if (m->format == LF_WEIGHT_FP8)
         judge_small(trial, shape);
     for (uint32_t i = 0; i < sizeof odd / sizeof *odd; i++) {

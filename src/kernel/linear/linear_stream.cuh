@@ -32,14 +32,14 @@ struct stream_shape {
 struct stream_source {
     const uint8_t *data; // of the lane's output
     int32_t other, left; // bytes to that 8 further; elements from the lane's first on
+    uint32_t place, k;   // of the unit: its tile's among those known, its first element
 };
 
 // What a lane multiplies.
 template <int eights>
 struct stream_unit {
     const uint16_t *x[eights];
-    int32_t left, left_of_lane; // elements from the unit's, the lane's first on
-    bool has_row[eights];
+    int32_t left, left_of_row[eights]; // elements from the unit's, the lane's first on; no row: 0
     uint32_t scale_at[2];       // among those in shared memory
     bool has_odd_scales;        // of MXFP4
 };
@@ -124,7 +124,7 @@ __device__ static const uint8_t *scales_of(const struct lf_linear_work &w, uint3
     return w.scale + out * (w.in / 32) + k / 32;
 }
 
-// Words with scales of a unit are on their way: two lanes bring those of an output.
+// Scales of a unit are on their way, two lanes bring an output's: past its end zeros, not the next.
 template <enum lf_weight_format format, int eights>
 __device__ static void send_scales(const struct lf_linear_work &w, uint32_t k, uint32_t *to) {
     typedef stream_shape<format, eights> shape;
@@ -132,12 +132,12 @@ __device__ static void send_scales(const struct lf_linear_work &w, uint32_t k, u
     if (lane / 2 >= shape::scale_rows)
         return;
     const uint8_t *from = scales_of<format>(w, lane / 2, k);
-    uint32_t past = (uint32_t)((uintptr_t)from % 4) + (w.in - k) / 32;
+    int32_t past = (int32_t)((uintptr_t)from % 4 + (w.in - k) / 32);
 #pragma unroll
     for (uint32_t i = 0; i < words; i++) {
-        uint32_t word = lane % 2 * words + i;
+        uint32_t word = lane % 2 * words + i, bytes = lf_left(past - 4 * (int32_t)word);
         lf_copy_word(to + lane / 2 * shape::scale_words + word, lf_word_of(from) + word,
-                     4 * word < past);
+                     bytes < 4 ? bytes : 4);
     }
 }
 
@@ -149,10 +149,12 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     typedef stream_shape<format, eights> shape;
     struct stream_warp<format, eights> *own = &block->warp[threadIdx.x / LF_WARP];
     struct stream_part at = part_of(share, n);
-    const struct lf_linear_work &w = block->tile[at.tile % shape::tiles];
-    uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
     struct stream_source from = {};
-    if (n >= share.units || k >= w.in)
+    uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
+    from.place = at.tile % shape::tiles;
+    from.k = n < share.units ? k : UINT32_MAX;
+    const struct lf_linear_work &w = block->tile[from.place];
+    if (from.k >= w.in)
         return from;
     uint32_t out = lane / 4, other = out + 8, most = w.out - 1;
     out = out < most ? out : most, other = other < most ? other : most;
@@ -162,7 +164,7 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     if (format != LF_WEIGHT_BF16)
         send_scales<format, eights>(w, k, own->scale[turn]);
     if (w.x_index && lane < shape::rows && lane < w.rows)
-        lf_copy_word(&own->index[turn][lane], w.x_index + lane, true);
+        lf_copy_word(&own->index[turn][lane], w.x_index + lane, 4);
     return from;
 }
 
@@ -190,26 +192,24 @@ __device__ static inline uint32_t odd_scales(uint32_t word) {
     return word & ((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
 }
 
-// Unit n begins: its scales and indices have come.
+// The source's unit begins: its scales and indices have come.
 template <enum lf_weight_format format, int eights>
 __device__ static struct stream_unit<eights>
-begin_unit(const struct stream_share &share, uint32_t n, uint32_t turn,
+begin_unit(const struct stream_source &from, uint32_t turn,
            const struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
     const struct stream_warp<format, eights> &own = block->warp[threadIdx.x / LF_WARP];
-    struct stream_part at = part_of(share, n);
-    const struct lf_linear_work &w = block->tile[at.tile % shape::tiles];
-    uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART, odd = 0;
+    const struct lf_linear_work &w = block->tile[from.place];
+    uint32_t lane = threadIdx.x % LF_WARP, k = from.k, odd = 0;
     struct stream_unit<eights> u = {};
-    if (n >= share.units || k >= w.in)
+    if (k >= w.in)
         return u;
     u.left = (int32_t)(w.in - k);
-    u.left_of_lane = u.left - (int32_t)(lane % 4 * shape::elements);
 #pragma unroll
     for (int i = 0; i < eights; i++) {
         uint32_t r = i * 8 + lane / 4;
-        u.has_row[i] = r < w.rows;
-        r = u.has_row[i] ? r : 0;
+        u.left_of_row[i] = r < w.rows ? u.left - (int32_t)(lane % 4 * shape::elements) : 0;
+        r = r < w.rows ? r : 0;
         u.x[i] = w.x + (w.x_index ? own.index[turn][r] : r) * w.x_stride + k +
                  lane % 4 * shape::elements;
     }
@@ -234,12 +234,10 @@ begin_unit(const struct stream_share &share, uint32_t n, uint32_t turn,
 template <enum lf_weight_format format>
 __device__ static void touch_rows(const struct stream_unit<1> &u, uint32_t *touched) {
     typedef stream_shape<format, 1> shape;
-    if (!u.has_row[0])
-        return;
 #pragma unroll
     for (uint32_t k = 0; k < LF_LINEAR_PART; k += shape::slab)
-        if ((int32_t)k < u.left_of_lane)
-            lf_copy_word(touched + threadIdx.x % LF_WARP, u.x[0] + k, true);
+        if ((int32_t)k < u.left_of_row[0])
+            lf_copy_word(touched + threadIdx.x % LF_WARP, u.x[0] + k, 4);
 }
 
 // Slabs from here on are the next ones of the same unit.
@@ -247,11 +245,11 @@ template <enum lf_weight_format format, int eights>
 __device__ static void pass_slabs(struct stream_unit<eights> *u) {
     typedef stream_shape<format, eights> shape;
     const uint32_t k = shape::depth * shape::slab;
-    u->left -= k, u->left_of_lane -= k;
+    u->left -= k;
     u->scale_at[0] += k / 32, u->scale_at[1] += k / 32;
 #pragma unroll
     for (int i = 0; i < eights; i++)
-        u->x[i] += k;
+        u->x[i] += k, u->left_of_row[i] -= k;
 }
 
 // A slab of a lane: codes and scales of its two outputs, its rows eight elements at a time.
@@ -265,18 +263,25 @@ template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t slab,
                                  struct stream_slab<format, eights> *own) {
     typedef stream_shape<format, eights> shape;
-    const uint32_t times = shape::elements / 8, k = slab * shape::slab;
-    bool is_full = whole && (int32_t)(k + shape::slab) <= u.left;
+    const uint32_t times = shape::elements / 8, first = slab * shape::slab;
+    bool is_full = whole && (int32_t)(first + shape::slab) <= u.left;
+    // Many loads stay ahead of the wait for codes behind a branch alone.
+    const bool branches = !whole || format == LF_WEIGHT_MXFP4;
+#pragma unroll
+    for (uint32_t i = 0; !branches && !is_full && i < times * eights; i++)
+        lf_zero_16(own->x[i % times][i / times]);
 #pragma unroll
     for (int i = 0; i < eights; i++) {
-        if (is_full && u.has_row[i])
+        if (!branches || (is_full && u.left_of_row[i] > 0))
 #pragma unroll
             for (uint32_t e = 0; e < times; e++)
-                lf_load_eight(u.x[i], k + 8 * e, LF_LINEAR_PART, true, own->x[e][i]);
-        if (!is_full)
+                lf_load_16_below(branches ? 1 : u.left_of_row[i], branches ? 0 : (int32_t)first,
+                                 u.x[i] + first + 8 * e, own->x[e][i]);
+        if (branches && !is_full)
 #pragma unroll
             for (uint32_t e = 0; e < times; e++)
-                lf_load_eight(u.x[i], k + 8 * e, lf_left(u.left_of_lane), whole, own->x[e][i]);
+                lf_load_eight(u.x[i], first + 8 * e, lf_left(u.left_of_row[i]), whole,
+                              own->x[e][i]);
     }
 }
 
@@ -286,17 +291,15 @@ __device__ static void take_slab(const struct stream_unit<eights> &u, uint32_t s
                                  const uint8_t (*room)[16 * LF_WARP], const uint32_t *scale,
                                  struct stream_slab<format, eights> *own) {
     typedef stream_shape<format, eights> shape;
-    const bool is_there = (int32_t)(slab * shape::slab) < u.left_of_lane;
 #pragma unroll
     for (uint32_t side = 0; side < 2; side++) {
         uint4 four = *(const uint4 *)(room[side] + 16 * (threadIdx.x % LF_WARP));
         uint32_t *word = own->word[side];
         word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
-        // FP8's outputs of a unit have one scale together. Past the row's end lies another's.
+        // FP8's outputs of a unit have one scale together.
         if (format == LF_WEIGHT_MXFP4 || (format == LF_WEIGHT_FP8 && !side))
             own->scale[side] =
-                is_there ? ((const uint8_t *)scale)[u.scale_at[side] + slab * shape::slab / 32]
-                         : 127;
+                ((const uint8_t *)scale)[u.scale_at[side] + slab * shape::slab / 32];
         else
             own->scale[side] = side ? own->scale[0] : 0;
     }
@@ -334,7 +337,7 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
     const uint32_t warp = threadIdx.x / LF_WARP, n = round * shape::warps + warp;
     __syncwarp();
     if (first == 0) {
-        *u = begin_unit(share, n, round % 2, block);
+        *u = begin_unit(*from, round % 2, block);
         if constexpr (shape::touches)
             if (share.tiles.launch.whole)
                 touch_rows<format>(*u, block->warp[warp].touched);

@@ -15,6 +15,21 @@ __device__ static inline uint4 lf_load_16(const void *at) {
     return all;
 }
 
+// The same where i < end; else the words stay what they are.
+__device__ static inline void lf_load_16_below(int32_t end, int32_t i, const void *at,
+                                               uint32_t word[4]) {
+    asm volatile("{ .reg .pred p; setp.lt.s32 p, %5, %6; "
+                 "@p ld.global.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+                 : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3])
+                 : "l"(at), "r"(i), "r"(end));
+}
+
+// Zeros, for a branch that is rare: plain ones become a choice word by word instead.
+__device__ static inline void lf_zero_16(uint32_t word[4]) {
+    asm volatile("mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
+                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]));
+}
+
 // The word of a byte in memory, which is there where the byte is; and the byte of such a word.
 __device__ static inline const uint32_t *lf_word_of(const uint8_t *at) {
     return (const uint32_t *)((uintptr_t)at & ~(uintptr_t)3);
@@ -24,11 +39,11 @@ __device__ static inline uint32_t lf_byte_of(uint32_t word, const uint8_t *at) {
     return word >> ((uintptr_t)at & 3) * 8 & 255;
 }
 
-// On the way to shared memory until lf_copies_wait; zeros where there is nothing.
-__device__ static inline void lf_copy_word(void *to, const void *from, bool is_there) {
+// On the way to shared memory until lf_copies_wait; zeros past so many bytes.
+__device__ static inline void lf_copy_word(void *to, const void *from, uint32_t bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(is_there ? 4 : 0)
+                 "l"(from), "r"(bytes)
                  : "memory");
 }
 

@@ -8,6 +8,15 @@ static inline uint4 lf_load_16(const void *at) {
     return *(const uint4 *)at;
 }
 
+static inline void lf_load_16_below(int32_t end, int32_t i, const void *at, uint32_t word[4]) {
+    if (i < end)
+        memcpy(word, at, 16);
+}
+
+static inline void lf_zero_16(uint32_t word[4]) {
+    memset(word, 0, 16);
+}
+
 static inline const uint32_t *lf_word_of(const uint8_t *at) {
     return (const uint32_t *)((uintptr_t)at & ~(uintptr_t)3);
 }
@@ -16,10 +25,9 @@ static inline uint32_t lf_byte_of(uint32_t word, const uint8_t *at) {
     return word >> ((uintptr_t)at & 3) * 8 & 255;
 }
 
-static inline void lf_copy_word(void *to, const void *from, bool is_there) {
+static inline void lf_copy_word(void *to, const void *from, uint32_t bytes) {
     memset(to, 0, 4);
-    if (is_there)
-        memcpy(to, from, 4);
+    memcpy(to, from, bytes);
 }
 
 static inline void lf_copy_16(void *to, const void *from, bool is_there) {
