@@ -79,12 +79,12 @@ __device__ static inline void lf_fp8_pairs_any(uint32_t word, float scale, uint3
 
 // Eight codes as pairs (0, 4), (1, 5), (2, 6), (3, 7); in bf16's places value * 2^-126.
 __device__ static inline void lf_mxfp4_pairs(uint32_t word, uint32_t factor, uint32_t pair[4]) {
-    const uint32_t size = 0x01C001C0u, sign = 0x80008000u;
-    const uint32_t upper = __byte_perm(word, 0, 0x4321); // shifts to the left run on another pipe
-    pair[0] = lf_mul_bf16x2((word << 6 & size) | (word << 12 & sign), factor);
-    pair[1] = lf_mul_bf16x2((word << 2 & size) | (word << 8 & sign), factor);
-    pair[2] = lf_mul_bf16x2((upper << 6 & size) | (upper << 12 & sign), factor);
-    pair[3] = lf_mul_bf16x2((upper << 2 & size) | (word & sign), factor);
+    // A product puts a code both where its sign and where its size belongs.
+    const uint32_t even = 0x000F000Fu, odd = 0x00F000F0u, places = 0x81C081C0u, upper = word >> 8;
+    pair[0] = lf_mul_bf16x2((word & even) * 0x1040u & places, factor);
+    pair[1] = lf_mul_bf16x2((word & odd) * 0x0104u & places, factor);
+    pair[2] = lf_mul_bf16x2((upper & even) * 0x1040u & places, factor);
+    pair[3] = lf_mul_bf16x2((upper & odd) * 0x0104u & places, factor);
 }
 
 // The same for any scale.
