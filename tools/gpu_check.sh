@@ -33,7 +33,7 @@ if [ -x "$build/src/lanefold" ]; then
     [ -f "$exact" ] && part 120 "$exact" --device cuda
   done
   golden=$build/tests/golden/test_golden_gpu
-  [ -x "$golden" ] && part 120 env CUDA_LAUNCH_BLOCKING=1 "$golden" all
+  [ -x "$golden" ] && part 120 env CUDA_LAUNCH_BLOCKING=1 "$golden" ends
   part 120 env LF_BINARY="$build/src/lanefold" LF_DEVICE=cuda python3 tools/bench concurrent cache \
     ladder logprobs hit greedy
   faults=()
