@@ -274,6 +274,7 @@ static const struct lf_control controls[] = {
     {15, "scale 255 is read as a number", LF_GATE_EDGES, CUDA},
     {16, "weights that bf16 does not hold are rounded", LF_GATE_EDGES, CUDA},
     {17, "MXFP4's x in the order of the others", LF_GATE_BOUND, CUDA},
+    {18, "two steps of a chain change places", LF_GATE_BOUND, CUDA},
 };
 
 const struct lf_record lf_linear_record = {

@@ -321,8 +321,10 @@ __device__ static void multiply_slab(struct stream_slab<format, eights> *own,
             lf_order_x<format>(x);
 #pragma unroll
             for (uint32_t step = 0; step < 4; step += 2) {
-                uint32_t a[4] = {pair[step], pair[4 + step], pair[step + 1], pair[5 + step]};
-                lf_mma_bf16(sum[i], a, x + step);
+                uint32_t n = step;
+                LF_CONTROL(18, n = 2 - step;) // 18: two steps change places
+                uint32_t a[4] = {pair[n], pair[4 + n], pair[n + 1], pair[5 + n]};
+                lf_mma_bf16(sum[i], a, x + n);
             }
         }
     }
