@@ -95,6 +95,11 @@ static size_t piece(size_t left) {
     return left < LF_CUDA_PIECE_BYTES ? left : LF_CUDA_PIECE_BYTES;
 }
 
+static void queue_upload(struct lf_cuda *cuda, void *to, const void *pinned, size_t bytes) {
+    lf_cuda_note(cuda, cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, cuda->stream),
+                 "upload");
+}
+
 void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t bytes) {
     for (size_t at = 0, n; at < bytes; at += n) {
         n = piece(bytes - at);
@@ -102,15 +107,13 @@ void lf_cuda_upload(struct lf_cuda *cuda, void *to, const void *from, size_t byt
         if (!room)
             return;
         memcpy(room, (const uint8_t *)from + at, n);
-        lf_cuda_note(cuda, cudaMemcpyAsync((uint8_t *)to + at, room, n, cudaMemcpyHostToDevice,
-                                           cuda->stream), "upload");
+        queue_upload(cuda, (uint8_t *)to + at, room, n);
     }
 }
 
 void lf_cuda_send(struct lf_cuda *cuda, void *to, const void *pinned, size_t bytes) {
     if (lf_cuda_ready(cuda) && bytes)
-        lf_cuda_note(cuda, cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice,
-                                           cuda->stream), "upload");
+        queue_upload(cuda, to, pinned, bytes);
 }
 
 void lf_cuda_fill(struct lf_cuda *cuda, void *to, uint8_t byte, size_t bytes) {

@@ -15,6 +15,25 @@ static inline double lf_ref_bf16(const void *x, size_t i) {
     return (double)value;
 }
 
+// To the nearest bf16, ties to even; NaN is 0x7FC0.
+static inline float lf_ref_round_bf16(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    word = isnan(value) ? 0x7FC00000 : (word + 0x7FFF + (word >> 16 & 1)) & 0xFFFF0000;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+// A row over the root of its mean square, by bf16 weights w, in place (model.md 3.4).
+static inline void lf_ref_norm(double *x, size_t dim, const void *w, double eps) {
+    double squares = 0.0;
+    for (size_t i = 0; i < dim; i++)
+        squares += x[i] * x[i];
+    double root = sqrt(squares / (double)dim + eps);
+    for (size_t i = 0; i < dim; i++)
+        x[i] = lf_ref_bf16(w, i) * x[i] / root;
+}
+
 // Element i of a float32 array of any alignment.
 static inline double lf_ref_f32(const void *x, size_t i) {
     float value;

@@ -1,19 +1,16 @@
 #include "kernel/hc_collapse/hc_collapse.h"
 
-#include <string.h>
 #include "kernel/reference.h"
 
 // What the norm reads is rounded twice, in the contract's order: without that nothing is near it.
-static uint16_t collapsed(const struct lf_hc_collapse_args *args, size_t row, size_t d) {
+static double collapsed(const struct lf_hc_collapse_args *args, size_t row, size_t d) {
     float sum = 0.0f;
-    uint32_t bits;
     for (size_t i = 0; i < args->streams; i++) {
         float x = (float)lf_ref_bf16(args->x, (row * args->streams + i) * args->dim + d);
         float pre = args->pre[row * args->streams + i];
         sum = i ? fmaf(pre, x, sum) : pre * x;
     }
-    memcpy(&bits, &sum, sizeof bits);
-    return (uint16_t)(isnan(sum) ? 0x7FC0 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    return (double)lf_ref_round_bf16(sum);
 }
 
 static double exact(const struct lf_hc_collapse_args *args, size_t row, size_t d) {
@@ -25,15 +22,9 @@ static double exact(const struct lf_hc_collapse_args *args, size_t row, size_t d
 }
 
 static void norm(const struct lf_hc_collapse_args *args, size_t row, double *out) {
-    double squares = 0.0;
-    for (size_t d = 0; d < args->dim; d++) {
-        uint16_t bits = collapsed(args, row, d);
-        out[d] = lf_ref_bf16(&bits, 0);
-        squares += out[d] * out[d];
-    }
-    double root = sqrt(squares / (double)args->dim + (double)args->eps);
     for (size_t d = 0; d < args->dim; d++)
-        out[d] = lf_ref_bf16(args->norm, d) * out[d] / root;
+        out[d] = collapsed(args, row, d);
+    lf_ref_norm(out, args->dim, args->norm, (double)args->eps);
 }
 
 // out [rows][dim]

@@ -1,6 +1,5 @@
 #include "kernel/hc_expand/hc_expand.h"
 
-#include <string.h>
 #include "kernel/reference.h"
 
 static double exact(const struct lf_hc_expand_args *args, size_t row, size_t j, size_t d) {
@@ -9,14 +8,6 @@ static double exact(const struct lf_hc_expand_args *args, size_t row, size_t j, 
     for (size_t i = 0; i < s; i++)
         sum += (double)args->comb[(row * s + i) * s + j] *
                lf_ref_bf16(args->x, (row * s + i) * dim + d);
-    return sum;
-}
-
-static float rounded(float sum) {
-    uint32_t bits;
-    memcpy(&bits, &sum, sizeof bits);
-    bits = isnan(sum) ? 0x7FC00000 : (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
-    memcpy(&sum, &bits, sizeof bits);
     return sum;
 }
 
@@ -30,20 +21,16 @@ static double collapsed(const struct lf_hc_expand_args *args, size_t row, size_t
             sum = fmaf(args->comb[(row * s + i) * s + j],
                        (float)lf_ref_bf16(args->x, (row * s + i) * dim + d), sum);
         float pre = args->pre[row * s + j];
-        all = j ? fmaf(pre, rounded(sum), all) : pre * rounded(sum);
+        float y = lf_ref_round_bf16(sum);
+        all = j ? fmaf(pre, y, all) : pre * y;
     }
-    return (double)rounded(all);
+    return (double)lf_ref_round_bf16(all);
 }
 
 static void norm(const struct lf_hc_expand_args *args, size_t row, double *out) {
-    double squares = 0.0;
-    for (size_t d = 0; d < args->dim; d++) {
-        out[d] = collapsed(args, row, d);
-        squares += out[d] * out[d];
-    }
-    double root = sqrt(squares / (double)args->dim + (double)args->eps);
     for (size_t d = 0; d < args->dim; d++)
-        out[d] = lf_ref_bf16(args->norm, d) * out[d] / root;
+        out[d] = collapsed(args, row, d);
+    lf_ref_norm(out, args->dim, args->norm, (double)args->eps);
 }
 
 // Of a row [streams][dim] from the streams as they are before the kernel runs, then the norm's dim.
