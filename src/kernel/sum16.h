@@ -15,13 +15,15 @@ static inline float lf_tree16(const float a[16]) {
     return (c[0] + c[2]) + (c[1] + c[3]);
 }
 
-// Four sums of 16 partials each, together: the same additions.
-static inline void lf_tree16_four(const float *a, float sums[4]) {
+// Four sums together, the same additions: partials 4 q to 4 q + 3 of sum i at part[q] + i * step.
+static inline void lf_tree16_parts(const float *const part[4], size_t step, float sums[4]) {
     typedef float four __attribute__((vector_size(16)));
     four v[4][4], c[4];
-    memcpy(v, a, sizeof v);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        for (int q = 0; q < 4; q++)
+            memcpy(&v[i][q], part[q] + (size_t)i * step, sizeof v[i][q]);
         c[i] = (v[i][0] + v[i][2]) + (v[i][1] + v[i][3]);
+    }
     four ab = __builtin_shufflevector(c[0], c[1], 0, 1, 4, 5) +
               __builtin_shufflevector(c[0], c[1], 2, 3, 6, 7);
     four cd = __builtin_shufflevector(c[2], c[3], 0, 1, 4, 5) +
@@ -29,6 +31,10 @@ static inline void lf_tree16_four(const float *a, float sums[4]) {
     four sum = __builtin_shufflevector(ab, cd, 0, 2, 4, 6) +
                __builtin_shufflevector(ab, cd, 1, 3, 5, 7);
     memcpy(sums, &sum, sizeof sum);
+}
+
+static inline void lf_tree16_four(const float *a, float sums[4]) {
+    lf_tree16_parts((const float *const[]){a, a + 4, a + 8, a + 12}, 16, sums);
 }
 
 // Adds n products to the 16 partials, element i to partial i mod 16, each fused.

@@ -268,7 +268,7 @@ static const struct lf_control controls[] = {
     {9, "an e4m3 NaN is read as a number", LF_GATE_EDGES, VECTORS | CUDA},
     {10, "a row that has no digits is not done again", LF_GATE_EDGES, VECTORS},
     {11, "low digits left out", LF_GATE_ROWS, VECTORS},
-    {12, "two blocks of x swapped for odd rows", LF_GATE_ROWS, VECTORS},
+    {12, "odd rows read their first block of x again", LF_GATE_ROWS, VECTORS},
     {13, "a group's x begins a row early", LF_GATE_BOUND | LF_GATE_ROWS, 0},
     {14, "x_index is not read", LF_GATE_BOUND | LF_GATE_ROWS, 0},
     {15, "scale 255 is read as a number", LF_GATE_EDGES, CUDA},

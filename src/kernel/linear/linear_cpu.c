@@ -1,7 +1,6 @@
 #include "kernel/linear/linear.h"
 
 #include "base/error.h"
-#include "device/pool.h"
 #include "kernel/isa.h"
 #include "kernel/linear/linear_groups.h"
 #if defined(__AVX2__) || defined(LF_NEON)
@@ -10,7 +9,7 @@
 #include "kernel/linear/linear_forms_plain.h"
 #endif
 
-enum { TASK_ROWS = 128 };
+enum { FEW_TASK_ROWS = 128 };
 
 struct launch {
     struct lf_pool *pool;
@@ -20,11 +19,13 @@ struct launch {
 };
 
 static uint32_t row_tasks(const struct lf_linear_job *job) {
-    return (job->rows + TASK_ROWS - 1) / TASK_ROWS;
+    return (job->rows + FEW_TASK_ROWS - 1) / FEW_TASK_ROWS;
 }
 
 static uint32_t job_tasks(const struct launch *launch, const struct lf_linear_job *job) {
     uint32_t outs = job_outputs(job, launch->share);
+    if (job_in_waves(job))
+        return 0;
     return row_tasks(job) * ((job->w->out + outs - 1) / outs);
 }
 
@@ -38,8 +39,8 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
     struct scratch *shared = lf_pool_scratch(launch->pool, 0, sizeof *scratch);
     uint32_t outs = job_outputs(job, launch->share), j = (uint32_t)(job - launch->args->job);
     struct block b = {.job = job, .o0 = i / row_tasks(job) * outs};
-    b.r0 = i % row_tasks(job) * TASK_ROWS;
-    b.rows = at_most(job->rows - b.r0, TASK_ROWS);
+    b.r0 = i % row_tasks(job) * FEW_TASK_ROWS;
+    b.rows = at_most(job->rows - b.r0, FEW_TASK_ROWS);
     b.outs = at_most(job->w->out - b.o0, outs);
 #if LF_FAULT == 4 // past the first task, the scale of the block before
     struct lf_matrix wrong = *job->w;
@@ -67,4 +68,5 @@ void LF_KERNEL_NAME(lf_linear)(struct lf_device *device, const struct lf_linear_
     for (uint32_t j = 0; j < args->n_jobs; j++)
         tasks += job_tasks(&launch, &args->job[j]);
     lf_pool_run(device->pool, tasks, run_task, &launch);
+    run_waves(device->pool, args);
 }

@@ -1,20 +1,17 @@
 // The vector forms of a task: which of them runs, and what it leaves to the definition.
 #pragma once
+#include "device/pool.h"
 #include "kernel/linear/linear_digits.h"
 #include "kernel/linear/linear_pair.h"
 #include "kernel/linear/linear_plain.h"
 #include "kernel/linear/linear_row.h"
-#include "kernel/linear/linear_tile.h"
+#include "kernel/linear/linear_tiles.h"
 
 enum {
     GROUP_ROWS = 8,   // few rows
-    TILE_GROUP = 2 * TILE_ROWS, // rows whose x stays in the first cache
-    TILES_ROWS = 128, // rows between two decodings of the weights
-    TILES_OUTS = 48,  // of a task of many rows
-    FEW_OUTS = 96,    // of a task of few rows
+    FEW_OUTS = 96,     // of a task of few rows
     DIGITS_ROWS = 16,
     DIGITS_OUTS = 192, // of many rows of MXFP4
-    PANEL_FLOATS = TILES_OUTS * K_BLOCK,
     ROW_IN_MAX = PANEL_FLOATS,
     SHARED_FLOATS = 80 * 1024,
     SHARED_JOBS = 128,
@@ -32,17 +29,18 @@ struct scratch {
         struct plain plain;
         struct {
             float panel[PANEL_FLOATS]; // decoded weights, or one row's x with scales in it
-            float acc[TILES_ROWS * TILES_OUTS * LANES];
+            float acc[SUMS_FLOATS];
         };
     };
     float x[12 * 1024];
+    float ordered[ORDERED_FLOATS]; // x of tiles, of a worker's share of a launch's rows
     // Of worker 0, for all.
     struct input input[SHARED_JOBS];
     float shared[SHARED_FLOATS];
 };
 _Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
-_Static_assert(GROUP_ROWS * FEW_OUTS <= TILES_ROWS * TILES_OUTS, "sums of few rows");
-_Static_assert(DIGITS_ROWS * DIGITS_OUTS <= TILES_ROWS * TILES_OUTS, "sums of digits");
+_Static_assert(GROUP_ROWS * FEW_OUTS * LANES <= SUMS_FLOATS, "sums of few rows");
+_Static_assert(DIGITS_ROWS * DIGITS_OUTS * LANES <= SUMS_FLOATS, "sums of digits");
 
 // How a job's rows run first; what that leaves is done by tiles or by the definition.
 enum form { FORM_ROW, FORM_PAIR, FORM_FEW, FORM_TILES, FORM_DIGITS };
@@ -58,14 +56,11 @@ static inline enum form job_form(const struct lf_linear_job *job) {
     return format == LF_WEIGHT_BF16 ? FORM_PAIR : FORM_FEW;
 }
 
-// Outputs of a task, about share: a multiple of 32, the FP8 block, or of a tile.
+// Outputs of a task, about share: a multiple of 32, the FP8 block.
 static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t share) {
-    uint32_t unit = 32, most = FEW_OUTS;
-    if (job_form(job) == FORM_TILES && job->rows > GROUP_ROWS)
-        unit = 4 * TILE_OUTS, most = TILES_OUTS;
-    else if (job->rows > GROUP_ROWS)
-        most = DIGITS_OUTS;
-    return share >= most ? most : at_most(ceil_to(share + 1, unit), most);
+    bool many = job->rows > GROUP_ROWS && job_form(job) == FORM_DIGITS;
+    uint32_t most = many ? DIGITS_OUTS : FEW_OUTS;
+    return share >= most ? most : at_most(ceil_to(share + 1, 32), most);
 }
 
 // Elements of a block of digits: as many as stay in the first cache.
@@ -83,36 +78,6 @@ static uint32_t make_digits(const struct lf_linear_job *job, uint32_t r0, uint32
                           row_x(job, at_most(r0 + r + DIGIT_ROWS, job->rows - 1)) + k0, n))
             none |= 1u << r;
     return none;
-}
-
-// Rows r0 .. from element k0 on, and the rows `next` after them, the last repeated.
-static struct x_rows rows_at(const struct lf_linear_job *job, uint32_t r0, uint32_t rows,
-                             uint32_t next, uint32_t k0) {
-    struct x_rows x = {.rows = rows};
-    for (uint32_t r = 0; r < rows; r++) {
-        x.x[r] = row_x(job, r0 + r) + k0;
-        x.soon[r] = row_x(job, at_most(r0 + r + next, job->rows - 1)) + k0;
-    }
-    return x;
-}
-
-// The x of rows r0 .. in groups; each group takes its rows times the padded block.
-static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, uint32_t group,
-                   uint32_t k0, uint32_t n, float *dst) {
-    enum lf_weight_format format = job->w->format;
-    uint32_t vectors = word_vectors(format, n);
-    for (uint32_t r = 0; r < rows; r += group) {
-        struct x_rows x = rows_at(job, r0 + r, at_most(rows - r, group), TILE_GROUP, k0);
-        struct places places = {.element = x.rows * VEC_LANES};
-        places.part = places.element * vectors;
-        places.step = places.element * word_elements(format);
-#if LF_FAULT == 12 // two blocks of x swapped for odd rows
-        for (uint32_t i = 0; i < x.rows; i++)
-            if ((r0 + r + i) % 2 && job->w->in >= 2 * K_BLOCK && k0 < 2 * K_BLOCK && n <= K_BLOCK)
-                x.x[i] = row_x(job, r0 + r + i) + (k0 ^ K_BLOCK);
-#endif
-        order_x(format, &x, n, dst + (size_t)r * vectors * LANES, places);
-    }
 }
 
 // The x of a block of one row or of few rows of FP8, in groups of FEW_ROWS, steps outermost.
@@ -293,45 +258,6 @@ static void run_pair(const struct block *b, const float *x, struct scratch *s) {
     store_sums(b, s->acc, acc_row);
 }
 
-static void run_tile_group(const struct block *b, uint32_t first, uint32_t k0, uint32_t n,
-                           const float *x, struct scratch *s) {
-    const struct lf_matrix *m = b->job->w;
-    uint32_t rows = at_most(b->rows - first, TILE_GROUP);
-    struct tile t = {.acc_row = ceil_to(b->outs, TILE_OUTS) * LANES};
-    t.vectors = word_vectors(m->format, n);
-    for (uint32_t o = 0; o < b->outs; o += TILE_OUTS) {
-        float *panel = s->panel + (b->rows > TILE_GROUP ? o * K_BLOCK : 0);
-        if (first == 0)
-            decode_panel(m, b->o0 + o, b->o0 + b->outs, k0, n, panel);
-        t.w = panel;
-        for (uint32_t r = 0; r < rows; r += TILE_ROWS) {
-            t.rows = at_most(rows - r, TILE_ROWS);
-            t.x = x + (size_t)r * t.vectors * LANES;
-            t.acc = s->acc + (first + r) * t.acc_row + o * LANES;
-            tile_products(&t);
-        }
-    }
-}
-
-static void run_tiles(const struct block *whole, struct scratch *s) {
-    const struct lf_matrix *m = whole->job->w;
-    for (uint32_t done = 0; done < whole->rows; done += TILES_ROWS) {
-        struct block b = *whole;
-        b.r0 += done;
-        b.rows = at_most(whole->rows - done, TILES_ROWS);
-        size_t acc_row = ceil_to(b.outs, TILE_OUTS) * LANES;
-        memset(s->acc, 0, sizeof(float) * b.rows * acc_row);
-        for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
-            n = at_most(m->in - k0, K_BLOCK);
-            for (uint32_t r = 0; r < b.rows; r += TILE_GROUP) {
-                make_x(b.job, b.r0 + r, at_most(b.rows - r, TILE_GROUP), TILE_ROWS, k0, n, s->x);
-                run_tile_group(&b, r, k0, n, s->x, s);
-            }
-        }
-        store_sums(&b, s->acc, acc_row);
-    }
-}
-
 // Outputs and rows that have no exact digits, again by the definition.
 static void redo_plain(const struct block *b, uint64_t no_digits, struct scratch *s) {
     const struct lf_matrix *m = b->job->w;
@@ -376,6 +302,27 @@ static void run_digits(const struct block *whole, const struct input *input, str
     }
 }
 
+// Tiles of a task alone: what a faster form leaves, and rows too long to be in order at once.
+static void run_own_tiles(const struct block *whole, struct scratch *s) {
+    uint32_t fit = (uint32_t)at_most(ORDERED_FLOATS / ordered_floats(whole->job, 1), TASK_ROWS);
+    if (fit < TILE_ROWS) {
+        plain_block(whole, &s->plain);
+        return;
+    }
+    struct block b = *whole;
+    for (uint32_t done = 0; done < whole->rows; done += b.rows) {
+        const float *x[TASK_GROUPS];
+        b.r0 = whole->r0 + done;
+        b.rows = at_most(whole->rows - done, fit / TILE_ROWS * TILE_ROWS);
+        for (uint32_t r = 0; r < b.rows; r += TILE_ROWS) {
+            float *at = s->ordered + r * ordered_floats(b.job, 1);
+            order_group(b.job, b.r0 + r, at_most(b.rows - r, TILE_ROWS), at);
+            x[r / TILE_ROWS] = at;
+        }
+        run_tiles(&b, x, s->panel, s->acc);
+    }
+}
+
 static void run_block(const struct block *b, const struct input *input, struct scratch *s) {
     switch (job_form(b->job)) {
     case FORM_DIGITS:
@@ -383,19 +330,91 @@ static void run_block(const struct block *b, const struct input *input, struct s
         return;
     case FORM_ROW:
         if (!run_row(b, input, s))
-            run_tiles(b, s);
+            run_own_tiles(b, s);
         return;
     case FORM_PAIR:
         if (input->at)
             run_pair(b, input->at, s);
         else
-            run_tiles(b, s);
+            run_own_tiles(b, s);
         return;
     case FORM_FEW:
         if (!run_few(b, input, s))
-            run_tiles(b, s);
+            run_own_tiles(b, s);
         return;
     case FORM_TILES:
-        run_tiles(b, s);
+        run_own_tiles(b, s);
+    }
+}
+
+// Many rows: those of a wave are put in order once, for all tasks that then read them.
+struct wave {
+    struct lf_pool *pool;
+    const struct lf_linear_job *job;
+    uint32_t r0, rows;
+    uint32_t task_rows, task_outs;
+};
+
+static bool job_in_waves(const struct lf_linear_job *job) {
+    return job->rows > GROUP_ROWS && job_form(job) == FORM_TILES &&
+           ordered_floats(job, TILE_ROWS) <= ORDERED_FLOATS;
+}
+
+// Groups of rows lie in the scratch of one worker after the other.
+static float *wave_group(const struct wave *w, uint32_t group) {
+    size_t floats = ordered_floats(w->job, TILE_ROWS), fit = ORDERED_FLOATS / floats;
+    struct scratch *s = lf_pool_scratch(w->pool, group / fit, sizeof *s);
+    return s->ordered + group % fit * floats;
+}
+
+static void run_order(void *ctx, uint32_t i, uint32_t worker) {
+    const struct wave *w = ctx;
+    uint32_t r = i * TILE_ROWS;
+    (void)worker;
+    order_group(w->job, w->r0 + r, at_most(w->rows - r, TILE_ROWS), wave_group(w, i));
+}
+
+// Tasks of the same outputs follow each other: their weights are near.
+static void run_products(void *ctx, uint32_t i, uint32_t worker) {
+    const struct wave *w = ctx;
+    struct scratch *s = lf_pool_scratch(w->pool, worker, sizeof *s);
+    uint32_t tasks = (w->rows + w->task_rows - 1) / w->task_rows, r = i % tasks * w->task_rows;
+    struct block b = {.job = w->job, .o0 = i / tasks * w->task_outs, .r0 = w->r0 + r};
+    const float *x[TASK_GROUPS];
+    b.rows = at_most(w->rows - r, w->task_rows);
+    b.outs = at_most(b.job->w->out - b.o0, w->task_outs);
+    for (uint32_t g = 0; g * TILE_ROWS < b.rows; g++)
+        x[g] = wave_group(w, r / TILE_ROWS + g);
+    run_tiles(&b, x, s->panel, s->acc);
+}
+
+static void run_wave(struct wave *w, bool ordered) {
+    uint32_t threads = lf_pool_threads(w->pool), out = w->job->w->out;
+    uint32_t tasks = (w->rows + TASK_ROWS - 1) / TASK_ROWS;
+    w->task_rows = ceil_to((w->rows + tasks - 1) / tasks, TILE_ROWS);
+    // Four tasks a thread even out what threads get done.
+    w->task_outs = at_most(ceil_to(tasks * out / (4 * threads) + 1, 4 * TILE_OUTS), TASK_OUTS);
+    if (!ordered)
+        lf_pool_run(w->pool, (w->rows + TILE_ROWS - 1) / TILE_ROWS, run_order, w);
+    lf_pool_run(w->pool, tasks * ((out + w->task_outs - 1) / w->task_outs), run_products, w);
+}
+
+// Jobs one after the other; one that reads the rows of the job before finds them in order.
+static void run_waves(struct lf_pool *pool, const struct lf_linear_args *args) {
+    const struct lf_linear_job *before = NULL;
+    for (uint32_t j = 0; j < args->n_jobs; j++) {
+        struct wave w = {.pool = pool, .job = &args->job[j]};
+        if (!job_in_waves(w.job))
+            continue;
+        size_t fit = ORDERED_FLOATS / ordered_floats(w.job, TILE_ROWS) * lf_pool_threads(pool);
+        uint32_t most = at_most((uint32_t)fit * TILE_ROWS, w.job->rows);
+        uint32_t waves = (w.job->rows + most - 1) / most;
+        uint32_t each = ceil_to((w.job->rows + waves - 1) / waves, TILE_ROWS);
+        bool ordered = waves == 1 && before && same_input(before, w.job);
+        for (; w.r0 < w.job->rows; w.r0 += w.rows) {
+            w.rows = at_most(w.job->rows - w.r0, each);
+            run_wave(&w, ordered);
+        }
+        before = waves == 1 ? w.job : NULL;
     }
 }

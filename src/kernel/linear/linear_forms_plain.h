@@ -1,5 +1,6 @@
 // A task in plain C: the definition and nothing else.
 #pragma once
+#include "device/pool.h"
 #include "kernel/linear/linear_plain.h"
 
 // Every task puts its x in order itself.
@@ -16,6 +17,16 @@ _Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of li
 static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t share) {
     (void)job;
     return share >= PLAIN_OUTS ? PLAIN_OUTS : at_most(ceil_to(share + 1, 32), PLAIN_OUTS);
+}
+
+static inline bool job_in_waves(const struct lf_linear_job *job) {
+    (void)job;
+    return false;
+}
+
+static inline void run_waves(struct lf_pool *pool, const struct lf_linear_args *args) {
+    (void)pool;
+    (void)args;
 }
 
 static inline uint32_t make_inputs(const struct lf_linear_args *args, struct scratch *s) {

@@ -60,12 +60,17 @@ static bool decode_fp8(const struct packed p[TILE_OUTS], size_t ahead, float *ds
 
 static void decode_bf16(const struct packed p[TILE_OUTS], size_t ahead, float *dst,
                         size_t part_step) {
-    for (uint32_t step = 0; step * STEP_BYTES < p->bytes; step++, dst += 2 * PANEL_VECTOR)
+    uint32_t full = p->bytes / STEP_BYTES;
+    for (uint32_t step = 0; step < full; step++, dst += 2 * PANEL_VECTOR)
         for (uint32_t i = 0; i < TILE_OUTS; i++) {
-            uint8_t pad[STEP_BYTES];
-            __builtin_prefetch(p[i].data + step * STEP_BYTES + ahead);
-            panel_bf16(step_bytes(&p[i], step, pad), dst + i * VEC_LANES, part_step);
+            const uint8_t *src = p[i].data + step * STEP_BYTES;
+            __builtin_prefetch(src + ahead);
+            panel_bf16(src, dst + i * VEC_LANES, part_step);
         }
+    for (uint32_t i = 0; full * STEP_BYTES < p->bytes && i < TILE_OUTS; i++) {
+        uint8_t pad[STEP_BYTES];
+        panel_bf16(step_bytes(&p[i], full, pad), dst + i * VEC_LANES, part_step);
+    }
 }
 
 static void decode_plain(enum lf_weight_format format, const struct packed *p, float *dst,

@@ -51,28 +51,34 @@ static inline void store_sum(const struct lf_linear_job *job, uint32_t r, uint32
         ((uint16_t *)job->y)[at] = lf_bf16_settle(sum);
 }
 
+// The totals of four outputs, as lf_tree16_parts has them.
+static inline void tree_sums(const struct lf_linear_job *job, const float *const part[4],
+                             size_t step, float sums[4]) {
+#if LF_FAULT == 7 // another tree in launches of more than eight rows
+    for (uint32_t i = 0; i < 4 && job->rows > 8; i++) {
+        sums[i] = 0.0f;
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            sums[i] += part[lane / 4][i * step + lane % 4];
+    }
+    if (job->rows > 8)
+        return;
+#endif
+    (void)job;
+    lf_tree16_parts(part, step, sums);
+}
+
 // acc: row r, output o at r * acc_row + o * LANES.
 static inline void store_sums(const struct block *b, const float *acc, size_t acc_row) {
     for (uint32_t r = 0; r < b->rows; r++, acc += acc_row)
         for (uint32_t o = 0; o < b->outs; o += 4) {
+            const float *a = acc + o * LANES;
             uint32_t n = at_most(b->outs - o, 4);
             float sums[4];
             if (n == 4)
-                lf_tree16_four(acc + o * LANES, sums);
-#if LF_FAULT == 7 // another tree in launches of more than eight rows
-            for (uint32_t i = 0; i < n && b->job->rows > 8; i++) {
-                const float *p = acc + (o + i) * LANES;
-                sums[i] = 0.0f;
-                for (uint32_t lane = 0; lane < LANES; lane++)
-                    sums[i] += p[lane];
-                store_sum(b->job, b->r0 + r, b->o0 + o + i, sums[i]);
-            }
-            if (b->job->rows > 8)
-                continue;
-#endif
+                tree_sums(b->job, (const float *const[]){a, a + 4, a + 8, a + 12}, LANES, sums);
             for (uint32_t i = 0; i < n; i++)
                 store_sum(b->job, b->r0 + r, b->o0 + o + i,
-                          n == 4 ? sums[i] : lf_tree16(acc + (o + i) * LANES));
+                          n == 4 ? sums[i] : lf_tree16(a + i * LANES));
         }
 }
 

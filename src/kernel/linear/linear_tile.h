@@ -1,14 +1,13 @@
-// Tiles: some rows by outputs of decoded weights, one part of the partials after the other.
+// Tiles: some rows by outputs of decoded weights, one part of the partials at a time.
 #pragma once
 #include "kernel/linear/linear.h"
 #include "kernel/linear/linear_panel.h"
 
-// A tile's outputs past the matrix repeat the last one.
+// One part; a tile's outputs past the matrix repeat the last one.
 struct tile {
-    const float *w; // [part][vector][TILE_OUTS][VEC_LANES] in word order
-    const float *x; // [part][vector][rows][VEC_LANES] in word order
-    float *acc;     // row r, output o at r * acc_row + o * LANES
-    size_t acc_row;
+    const float *w; // [vector][TILE_OUTS][VEC_LANES] in word order
+    const float *x; // [vector][rows][VEC_LANES] in word order
+    float *acc;     // [rows][TILE_OUTS][VEC_LANES]
     uint32_t rows, vectors;
 };
 
@@ -27,8 +26,8 @@ struct tile {
     TILE_OUT(3, act)                                                                               \
     TILE_OUT(4, act)                                                                               \
     TILE_OUT(5, act)
-#define TILE_LOAD(r, o) a##r##o = load_f32(acc + (r) * t->acc_row + (o) * LANES);
-#define TILE_STORE(r, o) store_f32(acc + (r) * t->acc_row + (o) * LANES, a##r##o);
+#define TILE_LOAD(r, o) a##r##o = load_f32(acc + ((r) * TILE_OUTS + (o)) * VEC_LANES);
+#define TILE_STORE(r, o) store_f32(acc + ((r) * TILE_OUTS + (o)) * VEC_LANES, a##r##o);
 #define TILE_ROW(r)                                                                                \
     if (rows > r) {                                                                                \
         vec_f32 xr = load_f32(x + (r) * VEC_LANES);                                                \
@@ -40,12 +39,12 @@ struct tile {
     }
 
 // rows is a constant where this is inlined.
-INLINE void tile_part(const int rows, const struct tile *t, const float *w, const float *x,
-                      float *acc) {
+INLINE void tile_rows(const int rows, const struct tile *t) {
+    const float *w = t->w, *x = t->x, *end = w + (size_t)t->vectors * PANEL_VECTOR;
+    float *acc = t->acc;
     vec_f32 a00, a01, a02, a03, a10, a11, a12, a13, a20, a21, a22, a23;
     vec_f32 a30, a31, a32, a33, a40, a41, a42, a43, a50, a51, a52, a53;
     TILE_EACH(TILE_LOAD)
-    const float *end = w + (size_t)t->vectors * PANEL_VECTOR;
     do {
         vec_f32 w0 = load_f32(w), w1 = load_f32(w + VEC_LANES), w2 = load_f32(w + 2 * VEC_LANES);
         vec_f32 w3 = TILE_OUTS > 3 ? load_f32(w + 3 * VEC_LANES) : w2;
@@ -58,12 +57,6 @@ INLINE void tile_part(const int rows, const struct tile *t, const float *w, cons
         w += PANEL_VECTOR, x += rows * VEC_LANES;
     } while (w < end);
     TILE_EACH(TILE_STORE)
-}
-
-INLINE void tile_rows(const int rows, const struct tile *t) {
-    for (uint32_t p = 0; p < VEC_PARTS; p++)
-        tile_part(rows, t, t->w + p * t->vectors * PANEL_VECTOR,
-                  t->x + p * t->vectors * rows * VEC_LANES, t->acc + p * VEC_LANES);
 }
 
 // acc += the products of all rows and outputs; alone, so that all sums stay in registers.
