@@ -69,104 +69,170 @@ hc_mix_few(const __grid_constant__ struct few f) {
         store_output(a, row, out, sum, square);
 }
 
+template <bool wide>
 static void launch_few(struct lf_device *device, const struct lf_hc_mix_args *args) {
     uint32_t s = args->streams, n = s * args->dim, room = lf_chain_room(n);
-    bool wide = lf_wide_fits(args->x, n) && (uintptr_t)args->fn % sizeof(float4) == 0;
     struct few few = {*args, room < STRETCH_MAX ? room : (uint32_t)STRETCH_MAX};
-    lf_cuda_launch(device, "hc_mix", wide ? hc_mix_few<true> : hc_mix_few<false>,
-                   dim3(s * (2 + s), args->rows), FEW_THREADS, few,
-                   2 * few.stretch * (uint32_t)sizeof(float));
+    lf_cuda_launch(device, "hc_mix", hc_mix_few<wide>, dim3(s * (2 + s), args->rows), FEW_THREADS,
+                   few, 2 * few.stretch * (uint32_t)sizeof(float));
 }
 
-// Many rows: a block ROWS rows and OUTS outputs; a thread a partial of TILE_ROWS by TILE_OUTS.
-enum { ROWS = 8, OUTS = 24, TILE_ROWS = 2, TILE_OUTS = 6, OUT_TILES = OUTS / TILE_OUTS };
-enum { MANY_THREADS = 16 * (ROWS / TILE_ROWS) * OUT_TILES, PART = MANY_THREADS };
+// Many rows: a block OUTS outputs, a warp TILE_OUTS of them; a lane a partial, halves rows in turn.
+enum { OUTS = 24, TILE_OUTS = 6, OUT_TILES = OUTS / TILE_OUTS, MANY_THREADS = LF_WARP * OUT_TILES };
+// Elements of a part; parts of fn on their way or read; rows lie so that halves share no bank.
+enum { PART = 256, STAGES = 3, ROW_STEP = PART + 16 };
 
-struct part {
-    float fn[OUTS][PART], x[ROWS][PART];
+template <uint32_t TILE_ROWS>
+struct stage {
+    float fn[STAGES][OUTS][PART], x[2][2 * TILE_ROWS][ROW_STEP];
 };
 
-// A thread's element of each row and output of a part, on its way.
-struct column {
-    float fn[OUTS];
-    uint16_t x[ROWS];
-};
-
-__device__ static void fetch_column(const struct lf_hc_mix_args &a, uint32_t row, uint32_t out,
-                                    uint32_t k, struct column *c) {
+// Sends a part of fn, zeros where there is none.
+template <bool wide>
+__device__ static void send_part(const struct lf_hc_mix_args &a, uint32_t out, uint32_t k,
+                                 float (*to)[PART]) {
     uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
+    const uint32_t N = wide ? 4 : 1;
 #pragma unroll
-    for (uint32_t o = 0; o < OUTS; o++) {
-        c->fn[o] = k < n && out + o < outs ? a.fn[(size_t)(out + o) * n + k] : 0.0f;
-        LF_CONTROL(1, c->fn[o] = k + 1 < n ? c->fn[o] : 0;)
+    for (uint32_t i = threadIdx.x * N; i < OUTS * PART; i += MANY_THREADS * N) {
+        uint32_t o = i / PART, at = i % PART;
+        bool is_there = out + o < outs && k + at < n;
+        const float *from = a.fn + (is_there ? (size_t)(out + o) * n + k + at : 0);
+        if (wide)
+            lf_copy_16(&to[o][at], from, is_there);
+        else
+            lf_copy_word(&to[o][at], from, is_there ? sizeof *from : 0);
     }
-#pragma unroll
-    for (uint32_t r = 0; r < ROWS; r++)
-        c->x[r] = k < n && row + r < a.rows ? a.x[(size_t)(row + r) * n + k] : 0;
+    lf_copies_commit();
 }
 
-__device__ static void place_column(const struct column &c, struct part *p) {
-#pragma unroll
-    for (uint32_t o = 0; o < OUTS; o++)
-        p->fn[o][threadIdx.x] = c.fn[o];
-#pragma unroll
-    for (uint32_t r = 0; r < ROWS; r++)
-        p->x[r][threadIdx.x] = lf_bf16_to_f32(c.x[r]);
-}
-
-// Of a thread's tile; square is that of one of its rows, the same in several tiles.
-struct tile {
-    float dot[TILE_ROWS][TILE_OUTS], square;
+// A thread's numbers of a part's rows, on their way.
+template <bool wide, uint32_t TILE_ROWS>
+struct share {
+    static const uint32_t N = wide ? LF_WIDE : 1, OWN = 2 * TILE_ROWS * PART / MANY_THREADS / N;
+    struct lf_wide<N> at[OWN];
 };
 
-__device__ static void add_part(const struct part *p, uint32_t row, uint32_t out, struct tile *t) {
-    uint32_t lane = threadIdx.x % 16, own = row + out / TILE_OUTS % TILE_ROWS;
+// Past the end -0, whose products with the zeros there change no sum.
+template <bool wide, uint32_t TILE_ROWS>
+__device__ static void fetch_part(const struct lf_hc_mix_args &a, uint32_t row, uint32_t k,
+                                  struct share<wide, TILE_ROWS> *s) {
+    uint32_t n = a.streams * a.dim;
 #pragma unroll
-    for (uint32_t k = 0; k < PART; k += 16) {
-        float x[TILE_ROWS], square = p->x[own][k + lane];
+    for (uint32_t i = 0; i < s->OWN; i++) {
+        uint32_t at = (i * MANY_THREADS + threadIdx.x) * s->N, r = row + at / PART;
+#pragma unroll
+        for (uint32_t e = 0; e < s->N; e++)
+            s->at[i].at[e] = 0x8000;
+        if (r < a.rows && k + at % PART < n)
+            s->at[i] = lf_wide_load<share<wide, TILE_ROWS>::N>(a.x + (size_t)r * n + k + at % PART);
+    }
+}
+
+template <bool wide, uint32_t TILE_ROWS>
+__device__ static void place_part(const struct share<wide, TILE_ROWS> &s, float (*x)[ROW_STEP]) {
+#pragma unroll
+    for (uint32_t i = 0; i < s.OWN; i++) {
+        uint32_t at = (i * MANY_THREADS + threadIdx.x) * s.N;
+#pragma unroll
+        for (uint32_t e = 0; e < s.N; e++)
+            x[at / PART][at % PART + e] = lf_bf16_to_f32(s.at[i].at[e]);
+    }
+}
+
+// Of a thread's tile; of its rows' squares it has a share, other warps have the rest.
+template <uint32_t TILE_ROWS>
+struct tile {
+    static const uint32_t SQUARES = TILE_ROWS / OUT_TILES;
+    float dot[TILE_ROWS][TILE_OUTS], square[SQUARES];
+};
+
+// A row of the tile among the block's.
+__device__ static uint32_t row_at(uint32_t r) {
+    return 2 * r + threadIdx.x / 16 % 2;
+}
+
+template <uint32_t TILE_ROWS>
+__device__ static void add_part(const float (*fn)[PART], const float (*x)[ROW_STEP],
+                                struct tile<TILE_ROWS> *t) {
+    uint32_t lane = threadIdx.x % 16, warp = threadIdx.x / LF_WARP;
+    fn += warp * TILE_OUTS;
+#pragma unroll 8
+    for (uint32_t k = lane; k < PART + lane; k += 16) {
+        float v[TILE_ROWS];
 #pragma unroll
         for (uint32_t r = 0; r < TILE_ROWS; r++)
-            x[r] = p->x[row + r][k + lane];
+            v[r] = x[row_at(r)][k];
 #pragma unroll
         for (uint32_t o = 0; o < TILE_OUTS; o++) {
-            float fn = p->fn[out + o][k + lane];
+            float weight = fn[o][k];
 #pragma unroll
             for (uint32_t r = 0; r < TILE_ROWS; r++)
-                t->dot[r][o] = fmaf(fn, x[r], t->dot[r][o]);
+                t->dot[r][o] = fmaf(weight, v[r], t->dot[r][o]);
         }
-        t->square = fmaf(square, square, t->square);
+#pragma unroll
+        for (uint32_t i = 0; i < t->SQUARES; i++) {
+            float own = x[row_at(warp * t->SQUARES + i)][k];
+            t->square[i] = fmaf(own, own, t->square[i]);
+        }
     }
 }
 
-__global__ static void __launch_bounds__(MANY_THREADS) hc_mix_many(struct lf_hc_mix_args a) {
-    lf_take_turn();
-    __shared__ struct part part;
+// The tile's sums to their outputs, once all have come.
+template <uint32_t TILE_ROWS>
+__device__ static void store_tile(const struct lf_hc_mix_args &a, const struct tile<TILE_ROWS> &t) {
+    const uint32_t ROWS = 2 * TILE_ROWS;
     __shared__ float dot[ROWS][OUTS], square[ROWS];
-    static_assert(OUT_TILES >= TILE_ROWS, "out tiles add the squares of a row each");
-    uint32_t first_row = blockIdx.x * ROWS, first_out = blockIdx.y * OUTS, t = threadIdx.x;
-    uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
-    uint32_t out = t / 16 % OUT_TILES * TILE_OUTS, row = t / 16 / OUT_TILES * TILE_ROWS;
-    struct tile tile = {};
-    struct column column;
-    fetch_column(a, first_row, first_out, t, &column);
-    for (uint32_t k = 0; k < n; k += PART) {
-        place_column(column, &part);
-        __syncthreads();
-        fetch_column(a, first_row, first_out, k + PART + t, &column);
-        add_part(&part, row, out, &tile);
-        __syncthreads();
-    }
+    uint32_t first_row = blockIdx.x * ROWS, first_out = blockIdx.y * OUTS;
+    uint32_t outs = a.streams * (2 + a.streams), warp = threadIdx.x / LF_WARP;
 #pragma unroll
     for (uint32_t r = 0; r < TILE_ROWS; r++)
 #pragma unroll
         for (uint32_t o = 0; o < TILE_OUTS; o++)
-            dot[row + r][out + o] = lf_lanes_tree16(tile.dot[r][o]);
-    square[row + out / TILE_OUTS % TILE_ROWS] = lf_lanes_tree16(tile.square);
+            dot[row_at(r)][warp * TILE_OUTS + o] = lf_lanes_tree16(t.dot[r][o]);
+#pragma unroll
+    for (uint32_t i = 0; i < t.SQUARES; i++)
+        square[row_at(warp * t.SQUARES + i)] = lf_lanes_tree16(t.square[i]);
     __syncthreads();
-    for (uint32_t i = t; i < ROWS * OUTS; i += MANY_THREADS)
+    for (uint32_t i = threadIdx.x; i < ROWS * OUTS; i += MANY_THREADS)
         if (first_row + i / OUTS < a.rows && first_out + i % OUTS < outs)
             store_output(a, first_row + i / OUTS, first_out + i % OUTS, dot[i / OUTS][i % OUTS],
                          square[i / OUTS]);
+}
+
+template <bool wide, uint32_t TILE_ROWS>
+__global__ static void __launch_bounds__(MANY_THREADS, 2) hc_mix_many(struct lf_hc_mix_args a) {
+    LF_DYNAMIC_SHARED(shared);
+    struct stage<TILE_ROWS> *s = (struct stage<TILE_ROWS> *)shared;
+    uint32_t row = blockIdx.x * 2 * TILE_ROWS, out = blockIdx.y * OUTS, n = a.streams * a.dim;
+    struct tile<TILE_ROWS> tile = {};
+    struct share<wide, TILE_ROWS> share;
+    lf_let_next_begin();
+#pragma unroll
+    for (uint32_t i = 0; i < STAGES - 1; i++)
+        send_part<wide>(a, out, i * PART, s->fn[i]); // no launch writes weights
+    lf_wait_for_launches();
+    fetch_part(a, row, 0, &share);
+    for (uint32_t k = 0, turn = 0; k < n; k += PART, turn++) {
+        const uint32_t now = turn % STAGES, ahead = (turn + STAGES - 1) % STAGES;
+        place_part(share, s->x[turn % 2]);
+        lf_copies_wait<STAGES - 2>();
+        __syncthreads();
+        LF_CONTROL(1, for (uint32_t o = threadIdx.x; o < OUTS && k + PART >= n; o += MANY_THREADS)
+                          s->fn[now][o][n - 1 - k] = 0; __syncthreads();)
+        send_part<wide>(a, out, k + (STAGES - 1) * PART, s->fn[ahead]);
+        fetch_part(a, row, k + PART, &share);
+        add_part(s->fn[now], s->x[turn % 2], &tile);
+    }
+    store_tile(a, tile);
+}
+
+template <bool wide, uint32_t TILE_ROWS>
+static void launch_many(struct lf_device *device, const struct lf_hc_mix_args *args) {
+    uint32_t outs = args->streams * (2 + args->streams);
+    dim3 grid(lf_blocks(args->rows, 2 * TILE_ROWS), lf_blocks(outs, OUTS));
+    lf_cuda_launch(device, "hc_mix", hc_mix_many<wide, TILE_ROWS>, grid, MANY_THREADS, *args,
+                   (uint32_t)sizeof(struct stage<TILE_ROWS>));
 }
 
 // comb: a thread OWN neighbouring elements of a matrix's row, so that a warp holds all of it.
@@ -266,18 +332,24 @@ struct comb {
 static const struct comb combs[LF_STREAMS_MAX + 1] = {
     {NULL, 1}, COMB(1), COMB(2), COMB(3), COMB(4), COMB(5), COMB(6), COMB(7), COMB(8)};
 
-// From here on reading fn once for several rows gains more than sums side by side lose.
-enum { ROWS_MANY = 112 };
+// Up to ROWS_FEW rows a sum has a block; up to ROWS_SOME small tiles leave no multiprocessor idle.
+enum { ROWS_FEW = 24, ROWS_SOME = 1024 };
+
+template <bool wide>
+static void launch_dots(struct lf_device *device, const struct lf_hc_mix_args *args) {
+    if (args->rows <= ROWS_FEW)
+        launch_few<wide>(device, args);
+    else if (args->rows <= ROWS_SOME)
+        launch_many<wide, OUT_TILES>(device, args);
+    else
+        launch_many<wide, 2 * OUT_TILES>(device, args);
+}
 
 void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args) {
-    uint32_t s = args->streams, outs = s * (2 + s);
+    uint32_t s = args->streams;
+    bool wide = lf_wide_fits(args->x, s * args->dim) && (uintptr_t)args->fn % sizeof(float4) == 0;
     LF_ASSERT(s >= 1 && s <= LF_STREAMS_MAX);
-    if (args->rows < ROWS_MANY)
-        launch_few(device, args);
-    else
-        lf_cuda_launch(device, "hc_mix", hc_mix_many,
-                       dim3(lf_blocks(args->rows, ROWS), lf_blocks(outs, OUTS)), MANY_THREADS,
-                       *args);
+    wide ? launch_dots<true>(device, args) : launch_dots<false>(device, args);
     lf_cuda_launch(device, "hc_mix", combs[s].kernel, dim3(lf_blocks(args->rows, combs[s].rows)),
                    LF_WARP, *args);
 }
