@@ -142,6 +142,12 @@ static struct cost hc_mix(const struct lf_hc_mix_args *a) {
                                                                  4.0 * mixes * wide};
 }
 
+// Streams in and out, what they take, and what follows.
+static struct cost hc_expand(const struct lf_hc_expand_args *a) {
+    double taken = a->pair ? a->top + (a->shared ? 1.0 : 0.0) : 1.0;
+    return halves(a->rows, (2.0 * a->streams + taken + (a->pre ? 2.0 : 0.0)) * a->dim);
+}
+
 static struct cost engram_gather(const struct lf_engram_gather_args *a) {
     double row = a->dim + a->dim / 32.0 + 2.0 * a->dim;
     return (struct cost){0, a->rows * (double)a->columns * row};
@@ -178,11 +184,10 @@ void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void
         COST(cache_pack, halves(a->rows, 1.5 * a->dim))
         COST(rope, halves(a->rows, 2.0 * a->heads * a->rope_dim))
         COST(hc_collapse, halves(a->rows, (a->streams + (a->quantized ? 2.0 : 1.0)) * a->dim))
-        COST(hc_expand, halves(a->rows, (2.0 * a->streams + (a->pre ? 3.0 : 1.0)) * a->dim))
+        COST(hc_expand, hc_expand(a))
         COST(stream_mean, halves(a->rows, (a->streams + 1.0) * a->dim))
         COST(compress_pool, halves(a->entries, 9.0 * a->dim))
         COST(swiglu, halves(a->rows, (a->quantized ? 4.0 : 3.0) * a->dim))
-        COST(expert_join, halves(a->rows, (a->top + 2.0) * a->dim))
         COST(router, halves(a->rows, 2.0 * a->experts))
         COST(engram_gate, halves(a->rows, (3.0 * a->streams + 1.0) * a->dim))
         COST(row_gather, row_gather(a))

@@ -110,7 +110,7 @@ static void expect_layer(struct verify *v, const struct lf_layer *l) {
     uint32_t source = l->kv_source, pooled = l->kv_source && l->ratio == 2, engram = !!l->engram;
     uint32_t index = l->index_source, codes = engram && lf_matrix_quantizes_input(&l->engram->wkv);
     EXPECT(v, {"hc_mix", 2}, {"hc_collapse", 1}, {"hc_expand", 2}, {"attention", 1},
-           {"router", 1}, {"swiglu", 1}, {"expert_group", 1}, {"expert_join", 1},
+           {"router", 1}, {"swiglu", 1}, {"expert_group", 1},
            {"rms_norm", 2 + 2 * source},
            {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
            {"act_quant", 1 + index + codes}, {"linear", 7 + 2 * source + 2 * index + engram},

@@ -141,7 +141,6 @@ void lf_written_fill(struct lf_written *out, const char *kernel, const void *arg
     CASE(compress_pool) one(out, ARGS(compress_pool)->entries, ARGS(compress_pool)->y);
     CASE(attention) one(out, ARGS(attention)->rows, ARGS(attention)->o);
     CASE(swiglu) swiglu(out, args);
-    CASE(expert_join) one(out, ARGS(expert_join)->rows, ARGS(expert_join)->y);
     CASE(engram_gather) one(out, ARGS(engram_gather)->rows, ARGS(engram_gather)->y);
     CASE(engram_gate) one(out, ARGS(engram_gate)->rows, ARGS(engram_gate)->x);
     CASE(linear) out->named = ARGS(linear)->job[0].y;

@@ -12,7 +12,6 @@
 #include "kernel/engram_gate/engram_gate.h"
 #include "kernel/engram_gather/engram_gather.h"
 #include "kernel/expert_group/expert_group.h"
-#include "kernel/expert_join/expert_join.h"
 #include "kernel/hc_collapse/hc_collapse.h"
 #include "kernel/hc_expand/hc_expand.h"
 #include "kernel/hc_mix/hc_mix.h"

@@ -65,18 +65,22 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
     collapse(m, norm, m->work.in_q);
 }
 
-// The sublayer's output joins the streams, and its own pre goes to the next sublayer.
-void lf_stream_expand(struct lf_v41 *m, const uint16_t *next_norm) {
+// A sublayer's output joins the streams, and its own pre goes to the next sublayer.
+static void expand(struct lf_v41 *m, struct lf_hc_expand_args args) {
     struct lf_work *w = &m->work;
-    m->k.hc_expand(&m->device, &(struct lf_hc_expand_args){
-                                .rows = w->rows, .streams = m->t->streams, .dim = m->t->hidden,
-                                .x = w->x, .b = w->out, .post = w->post, .comb = w->comb,
-                                .pre = next_norm ? w->pre_next : NULL, .norm = next_norm,
-                                .eps = m->t->norm_eps, .y = w->in,
-                                .quantized = next_norm ? w->in_q : NULL});
+    args.rows = w->rows, args.streams = m->t->streams, args.dim = m->t->hidden;
+    args.x = w->x, args.post = w->post, args.comb = w->comb;
+    m->k.hc_expand(&m->device, &args);
     float *handed = w->pre;
     w->pre = w->pre_next;
     w->pre_next = handed;
+}
+
+void lf_stream_expand(struct lf_v41 *m, const uint16_t *next_norm) {
+    struct lf_work *w = &m->work;
+    expand(m, (struct lf_hc_expand_args){.b = w->out, .pre = next_norm ? w->pre_next : NULL,
+                                         .norm = next_norm, .eps = m->t->norm_eps, .y = w->in,
+                                         .quantized = next_norm ? w->in_q : NULL});
 }
 
 static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -103,10 +107,13 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
 }
 
 void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer) {
+    struct lf_work *w = &m->work;
     lf_moe_shared(m, layer);
     lf_stream_mix(m, &layer->hc_ffn);
     lf_moe(m, layer);
-    lf_stream_expand(m, NULL);
+    lf_graphs_join(m, LF_CUDA_END_LATE);
+    expand(m, (struct lf_hc_expand_args){.pair = w->pair_of, .top = layer->top, .expert = w->down,
+                                         .shared = w->shared});
 }
 
 void lf_head(struct lf_v41 *m) {

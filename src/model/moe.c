@@ -124,9 +124,4 @@ void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {
     gate_up(m, layer);
     activate(m, 0, is_apart(m) ? pairs : pairs + w->rows * t->shared_experts, pairs);
     down(m, layer);
-    lf_graphs_join(m, LF_CUDA_END_LATE);
-    m->k.expert_join(&m->device, &(struct lf_expert_join_args){
-                                  .rows = w->rows, .top = layer->top, .dim = t->hidden,
-                                  .expert = w->down, .pair = w->pair_of, .shared = w->shared,
-                                  .y = w->out});
 }

@@ -90,7 +90,7 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm); // to work.in a
 // work.out joins; next_norm: and then lf_stream_collapse with it, NULL: not.
 void lf_stream_expand(struct lf_v41 *m, const uint16_t *next_norm);
 
-// One sublayer each, work.in to work.out over the live rows.
+// One sublayer each, work.in to work.out over the live rows; experts to work.down and shared.
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer);    // model.md 8.4-8.6 keys
 // 8.1, 8.2; with_latent: also the latent of the queries, both maps in one launch.
 void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_latent);

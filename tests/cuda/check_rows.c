@@ -205,6 +205,35 @@ static void check_hc_expand_next(struct check *c, const struct sizes *s, uint32_
     }
 }
 
+// Streams that take what experts add up to, some of them collapsed and normed.
+static void check_hc_expand_experts(struct check *c, const struct sizes *s, uint32_t rows,
+                                    enum style style) {
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t dim = s->hidden, n = s->streams, top = i % 2 ? s->top : 9, pairs = rows * top;
+        size_t all = (size_t)rows * dim;
+        check_start(c, "%s: %u rows, style %d, %u experts", s->name, rows, style, top);
+        struct lf_hc_expand_args a = {.rows = rows, .streams = n, .dim = dim, .top = top,
+                                      .eps = eps};
+        uint32_t *pair = check_new(c, "pair", pairs * sizeof *pair);
+        for (uint32_t k = 0; k < pairs; k++)
+            pair[k] = check_random(c, pairs);
+        a.pair = pair;
+        a.x = check_new_bf16(c, "x", all * n, style);
+        a.expert = check_new_bf16(c, "expert", (size_t)pairs * dim, style);
+        a.shared = i % 2 ? check_new_bf16(c, "shared", all, style) : NULL;
+        a.post = check_new_f32(c, "post", (size_t)rows * n, STYLE_NORMAL);
+        a.comb = check_new_f32(c, "comb", (size_t)rows * n * n, STYLE_NORMAL);
+        a.pre = i / 2 ? check_new_f32(c, "pre", (size_t)rows * n, STYLE_NORMAL) : NULL;
+        a.norm = i / 2 ? check_new_bf16(c, "norm", dim, STYLE_NORMAL) : NULL;
+        a.y = i / 2 ? check_new(c, "y", 2 * all) : NULL;
+        struct lf_hc_expand_args d = a;
+        MIRROR(c, d, x), MIRROR(c, d, pair), MIRROR(c, d, expert), MIRROR(c, d, shared);
+        MIRROR(c, d, post), MIRROR(c, d, comb), MIRROR(c, d, pre), MIRROR(c, d, norm);
+        MIRROR(c, d, y);
+        CHECK_KERNEL(c, hc_expand, &a, &d);
+    }
+}
+
 void check_hc_expand(struct check *c, const struct sizes *s) {
     EACH(s, rows, style) {
         uint32_t n = s->streams;
@@ -218,6 +247,7 @@ void check_hc_expand(struct check *c, const struct sizes *s) {
         MIRROR(c, d, x), MIRROR(c, d, b), MIRROR(c, d, post), MIRROR(c, d, comb);
         CHECK_KERNEL(c, hc_expand, &a, &d);
         check_hc_expand_next(c, s, rows, style);
+        check_hc_expand_experts(c, s, rows, style);
     }
     check_hc_expand_next(c, s, 300, STYLE_NORMAL); // in two launches
 }
@@ -251,26 +281,6 @@ void check_swiglu(struct check *c, const struct sizes *s) {
             MIRROR(c, d, gate), MIRROR(c, d, up), MIRROR(c, d, weight), MIRROR(c, d, y);
             MIRROR(c, d, quantized);
             CHECK_KERNEL(c, swiglu, &a, &d);
-        }
-}
-
-void check_expert_join(struct check *c, const struct sizes *s) {
-    EACH(s, rows, style)
-        for (int shared = 0; shared < 2; shared++) {
-            uint32_t pairs = rows * s->top;
-            check_start(c, "%s: %u rows, style %d, shared %d", s->name, rows, style, shared);
-            struct lf_expert_join_args a = {.rows = rows, .top = s->top, .dim = s->hidden};
-            uint32_t *pair = check_new(c, "pair", pairs * sizeof *pair);
-            for (uint32_t i = 0; i < pairs; i++)
-                pair[i] = check_random(c, pairs);
-            a.pair = pair;
-            a.expert = check_new_bf16(c, "expert", (size_t)pairs * s->hidden, style);
-            size_t n = (size_t)rows * s->hidden;
-            a.shared = shared ? check_new_bf16(c, "shared", n, style) : NULL;
-            a.y = check_new(c, "y", 2 * n);
-            struct lf_expert_join_args d = a;
-            MIRROR(c, d, pair), MIRROR(c, d, expert), MIRROR(c, d, shared), MIRROR(c, d, y);
-            CHECK_KERNEL(c, expert_join, &a, &d);
         }
 }
 

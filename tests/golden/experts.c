@@ -2,6 +2,19 @@
 
 #include <string.h>
 
+// What the experts add up to, as a stream of its own that was 0, in work.out.
+static void join_experts(struct lf_trial *t, const struct lf_layer *layer) {
+    struct lf_v41 *m = t->m;
+    struct lf_work *w = &m->work;
+    for (uint32_t r = 0; r < w->rows; r++)
+        w->post[r] = 1.0f, w->comb[r] = 0.0f;
+    memset(w->out, 0, (size_t)w->rows * m->t->hidden * sizeof *w->out);
+    m->k.hc_expand(&m->device, &(struct lf_hc_expand_args){
+                                .rows = w->rows, .streams = 1, .dim = m->t->hidden, .x = w->out,
+                                .post = w->post, .comb = w->comb, .pair = w->pair_of,
+                                .top = layer->top, .expert = w->down, .shared = w->shared});
+}
+
 void lf_trial_experts(struct lf_trial *t) {
     struct lf_v41 *m = t->m;
     struct lf_work *w = &m->work;
@@ -16,6 +29,7 @@ void lf_trial_experts(struct lf_trial *t) {
         lf_quantize(m, w->in, w->in_q, w->rows, m->t->hidden);
         lf_moe_shared(m, &m->weights.layer[l]);
         lf_moe(m, &m->weights.layer[l]);
+        join_experts(t, &m->weights.layer[l]);
         lf_tally_ids(&ids, w->route_id,
                      lf_golden_get(t->g, "I32", points * top, "layers.%u.ffn.router_ids", l),
                      points * top);

@@ -53,6 +53,24 @@ static void the_example_of_the_vectors_expands_as_published(void **state) {
     json_decref(file);
 }
 
+static void experts_are_added_in_the_order_of_the_pairs_and_shared_is_last(void **state) {
+    (void)state;
+    uint16_t big = lf_bf16_from_f32(0x1p30f), one = lf_bf16_from_f32(1.0f), x[1] = {0};
+    uint16_t expert[3] = {big, one, (uint16_t)(big ^ 0x8000)}, shared[1] = {one};
+    uint32_t pair[3] = {0, 1, 2}, other[3] = {0, 2, 1};
+    float post[1] = {1.0f}, comb[1] = {0.0f};
+    struct lf_hc_expand_args args = {.rows = 1, .streams = 1, .dim = 1, .x = x, .post = post,
+                                     .comb = comb, .top = 3, .expert = expert, .shared = shared};
+    struct lf_device *device = lf_check_device(1);
+    args.pair = pair;
+    lf_hc_expand_portable(device, &args);
+    assert_int_equal(x[0], one);
+    args.pair = other;
+    lf_hc_expand_portable(device, &args);
+    assert_int_equal(x[0], lf_bf16_from_f32(2.0f));
+    lf_check_device_close(device);
+}
+
 static void what_follows_in_the_call_has_the_bits_of_calls_one_by_one(void **state) {
     enum { ROWS = 3, STREAMS = 4, DIM = 96, N = ROWS * DIM };
     uint16_t x[2][STREAMS * N], b[N], w[DIM], y[2][N], values[2][N];
@@ -92,6 +110,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_sum_runs_over_the_first_index_of_comb),
         cmocka_unit_test(the_example_of_the_vectors_expands_as_published),
+        cmocka_unit_test(experts_are_added_in_the_order_of_the_pairs_and_shared_is_last),
         cmocka_unit_test(what_follows_in_the_call_has_the_bits_of_calls_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

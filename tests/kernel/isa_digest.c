@@ -230,6 +230,18 @@ static void digest_hc_collapse(struct lab *lab) {
     fold(lab, quantized, ROWS * DIM * 2);
 }
 
+// Streams that take what experts add up to, in place of args.b.
+static void digest_experts(struct lab *lab, struct lf_hc_expand_args args) {
+    enum { TOP = 6 };
+    uint32_t n = args.rows * args.dim, pair[64];
+    for (uint32_t i = 0; i < args.rows * TOP; i++)
+        pair[i] = below(lab, args.rows * TOP);
+    args.b = NULL, args.pair = pair, args.top = TOP;
+    args.expert = halves(lab, n * TOP, 1, 10), args.shared = halves(lab, n, 1, 9);
+    lab->k.hc_expand(&lab->device, &args);
+    fold(lab, args.x, n * args.streams * 2);
+}
+
 static void digest_hc_expand(struct lab *lab) {
     enum { ROWS = 6, S = 4, DIM = 544 };
     uint16_t *x = halves(lab, ROWS * S * DIM, 1, 10), *b = halves(lab, ROWS * DIM, 1, 10);
@@ -244,6 +256,7 @@ static void digest_hc_expand(struct lab *lab) {
     lab->k.hc_expand(&lab->device, &args);
     fold(lab, x, ROWS * S * DIM * 2);
     fold(lab, y, 2 * ROWS * DIM * 2);
+    digest_experts(lab, args);
 }
 
 static void digest_stream_mean(struct lab *lab) {
@@ -415,19 +428,6 @@ static void digest_swiglu(struct lab *lab) {
     lab->k.swiglu(&lab->device, &args);
     fold(lab, gate, ROWS * DIM * 2);
     fold(lab, up, ROWS * DIM * 2);
-}
-
-static void digest_expert_join(struct lab *lab) {
-    enum { ROWS = 5, TOP = 6, DIM = 544 };
-    uint16_t *expert = halves(lab, ROWS * TOP * DIM, 1, 10);
-    uint16_t *shared = halves(lab, ROWS * DIM, 1, 9);
-    uint16_t *y = take(lab, ROWS * DIM * 2);
-    uint32_t pair[ROWS * TOP];
-    for (uint32_t i = 0; i < ROWS * TOP; i++)
-        pair[i] = below(lab, ROWS * TOP);
-    struct lf_expert_join_args args = {ROWS, TOP, DIM, expert, pair, shared, y};
-    lab->k.expert_join(&lab->device, &args);
-    fold(lab, y, ROWS * DIM * 2);
 }
 
 static void digest_engram_gather(struct lab *lab) {

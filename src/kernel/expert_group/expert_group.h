@@ -6,7 +6,7 @@
 #define LF_EXPERT_GROUP_CONTRACT                                                                   \
     "sorts the choices (row, expert) of a launch by expert, those of one expert in the order of "  \
     "rows, so that an expert's rows are one run of pairs: its linear maps read them by pair_row "  \
-    "and first (linear's groups), its outputs come back by pair_of (expert_join). Integers and "   \
+    "and first (linear's groups), its outputs come back by pair_of (hc_expand). Integers and "   \
     "copies of weights: exact. Places depend on the launch, what is computed for a row does "      \
     "not. No rows: nothing is written."
 

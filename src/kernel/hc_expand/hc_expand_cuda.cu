@@ -11,11 +11,62 @@ struct columns {
     struct lf_wide<N> old[MOST], b;
 };
 
+template <uint32_t N>
+__device__ static void add_to(const struct lf_wide<N> &y, float sum[N]) {
+#pragma unroll
+    for (uint32_t c = 0; c < N; c++) {
+        sum[c] = sum[c] + lf_bf16_to_f32(y.at[c]);
+        LF_CONTROL(36, sum[c] = lf_fault_bf16(sum[c]);) // 36: the running total rounded to bf16
+    }
+}
+
+// What a row's experts add up to: SIDE of them are on their way together.
+template <uint32_t N>
+__device__ static struct lf_wide<N> joined(const struct lf_hc_expand_args &a, size_t row,
+                                           uint32_t d) {
+    enum { SIDE = 8 };
+    const uint32_t *pair = a.pair + row * a.top;
+    uint32_t top = a.top;
+    float sum[N] = {};
+    struct lf_wide<N> own[SIDE], shared = {}, b;
+    LF_CONTROL(33, top--;) // 33: the last expert is left out
+    LF_CONTROL(35, pair -= row == 5 ? a.top : 0;) // 35: the row at place 5 takes its neighbour's
+    if (a.shared)
+        shared = lf_wide_load<N>(a.shared + row * a.dim + d);
+#pragma unroll 1
+    for (uint32_t first = 0; first < top; first += SIDE) {
+        uint32_t at[SIDE];
+#pragma unroll
+        for (uint32_t k = 0; k < SIDE; k++) {
+            at[k] = first + k < top ? pair[first + k] : 0;
+            LF_CONTROL(34, if (first + k < top) at[k] = pair[top - 1 - first - k];) // 34: by pairs
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < SIDE; k++)
+            if (first + k < top)
+                own[k] = lf_wide_load<N>(a.expert + (size_t)at[k] * a.dim + d);
+#pragma unroll
+        for (uint32_t k = 0; k < SIDE; k++)
+            if (first + k < top)
+                add_to<N>(own[k], sum);
+    }
+#pragma unroll
+    for (uint32_t c = 0; c < N; c++) {
+        float last = lf_bf16_to_f32(shared.at[c]);
+        LF_CONTROL(31, last = 2 * last;) // 31: the shared expert is added twice
+        LF_CONTROL(32, last = 0;) // 32: the shared expert is left out
+        if (a.shared)
+            sum[c] = sum[c] + last;
+        b.at[c] = lf_bf16_settle(sum[c]);
+        LF_CONTROL(37, b.at[c] = (uint16_t)(lf_f32_bits(sum[c]) >> 16);) // 37: cut, not rounded
+    }
+    return b;
+}
+
 template <uint32_t N, uint32_t MOST>
-__device__ static void load_columns(const struct lf_hc_expand_args &a, size_t row, uint32_t d,
+__device__ static void load_streams(const struct lf_hc_expand_args &a, size_t row, uint32_t d,
                                     struct columns<N, MOST> *columns) {
     const uint16_t *x = a.x + row * a.streams * a.dim + d;
-    columns->b = lf_wide_load<N>(a.b + row * a.dim + d);
 #pragma unroll
     for (uint32_t i = 0; i < MOST; i++)
         if (i < a.streams)
@@ -88,10 +139,12 @@ __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     lf_take_turn();
     uint32_t d = (blockIdx.y * THREADS + threadIdx.x) * N;
     struct columns<N, MOST> x;
+    size_t row = blockIdx.x;
     if (d >= a.dim)
         return;
-    load_columns<N, MOST>(a, blockIdx.x, d, &x);
-    store_columns<N, MOST, false>(a, blockIdx.x, d, x);
+    load_streams<N, MOST>(a, row, d, &x);
+    x.b = a.pair ? joined<N>(a, row, d) : lf_wide_load<N>(a.b + row * a.dim + d);
+    store_columns<N, MOST, false>(a, row, d, x);
 }
 
 // A block a row, whose collapsed columns stay with their threads until they are normed.
@@ -106,7 +159,8 @@ __global__ static void __launch_bounds__(LF_NORM_MOST)
     lf_norm_load(a.norm, a.dim, &w); // a weight: no launch writes it
     lf_wait_for_launches();
     if (d < a.dim) {
-        load_columns<LF_WIDE, FEW_STREAMS>(a, row, d, &x);
+        load_streams<LF_WIDE, FEW_STREAMS>(a, row, d, &x);
+        x.b = lf_wide_load<LF_WIDE>(a.b + row * a.dim + d);
         own.at[0] = store_columns<LF_WIDE, FEW_STREAMS, true>(a, row, d, x);
     }
     float partial = lf_norm_add(own, a.dim, (float *)stage, 0);
@@ -123,6 +177,7 @@ static void launch_columns(struct lf_device *device, const struct lf_hc_expand_a
 
 static bool is_wide(const struct lf_hc_expand_args *args) {
     return lf_wide_fits(args->x, args->dim) && lf_wide_fits(args->b, args->dim) &&
+           lf_wide_fits(args->expert, args->dim) && lf_wide_fits(args->shared, args->dim) &&
            lf_wide_fits(args->norm, args->dim) && lf_wide_fits(args->y, args->dim) &&
            lf_wide_fits(args->quantized, args->dim);
 }
@@ -130,9 +185,11 @@ static bool is_wide(const struct lf_hc_expand_args *args) {
 void lf_hc_expand_cuda(struct lf_device *device, const struct lf_hc_expand_args *args) {
     bool few = args->streams <= FEW_STREAMS, wide = is_wide(args);
     LF_ASSERT(args->streams <= LF_STREAMS_MAX && (!args->pre || args->norm));
+    LF_ASSERT(args->pair ? args->expert : args->b);
     LF_ASSERT(!args->quantized || (args->pre && args->dim % LF_ACT_GROUP == 0));
-    // Many rows fill a device in two launches, and hold fewer registers.
-    if (args->pre && wide && few && args->dim <= LF_NORM_STAGE && args->rows <= MANY_ROWS) {
+    // Many rows fill a device in two launches, and hold fewer registers; so do those of experts.
+    bool at_once = few && args->dim <= LF_NORM_STAGE && args->rows <= MANY_ROWS && !args->pair;
+    if (args->pre && wide && at_once) {
         lf_cuda_launch(device, "hc_expand", hc_expand_normed, dim3(args->rows), LF_NORM_MOST,
                        *args);
         return;
