@@ -171,6 +171,11 @@ static void time_routes(struct check *c, const struct sizes *s, struct regions *
               .experts = s->experts, .id = numbers, .weight = g->f, .first = numbers + (1 << 16),
               .pair_row = numbers + (2 << 16), .pair_weight = (float *)numbers + (3 << 16),
               .pair_of = numbers + (4 << 16));
+    // Of experts, by the pairs that the groups left.
+    TIME_SAME(c, rows, hc_expand, 2.0 * (2 * s->streams + s->top + 1) * s->hidden, .rows = rows,
+              .streams = s->streams, .dim = s->hidden, .x = (uint16_t *)g->out, .post = g->f,
+              .comb = g->f, .pair = numbers + (4 << 16), .top = s->top, .expert = g->x,
+              .shared = g->code);
     TIME_SAME(c, rows, ring_store, 2.0 * bytes, .rows = rows, .row = g->row, .span = g->span,
               .kept = s->window, .x = g->weight, .row_bytes = bytes,
               .ring = check_table(c, ring, sizeof ring), .ring_rows = s->window,
@@ -194,7 +199,8 @@ static void time_draws(struct check *c, const struct sizes *s, struct regions *g
 }
 
 void check_times(struct check *c, const struct sizes *s) {
-    static const uint32_t rows[] = {1, 16, 128, 1024}, attended[] = {1, 4, 16, 64, 256, 2048};
+    static const uint32_t rows[] = {1, 16, 64, 128, 1024, 2048};
+    static const uint32_t attended[] = {1, 4, 16, 64, 256, 2048};
     static struct regions g;
     fill_regions(c, &g);
     if (is_timed(c, "linear"))
@@ -204,7 +210,7 @@ void check_times(struct check *c, const struct sizes *s) {
     time_index(c, s, &g, 1, 16384);
     time_index(c, s, &g, 16, 16384);
     time_index(c, s, &g, 1, 524288);
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         time_rows(c, s, &g, rows[i]);
         time_routes(c, s, &g, rows[i]);
     }
