@@ -8,6 +8,7 @@
 
 enum {
     RING_BYTES = 8 * LF_CUDA_TABLE_BYTES,
+    COUNTER_BYTES = LF_CUDA_COUNTERS * sizeof(uint32_t),
     TABLE_ALIGNMENT = 256,
     WAIT_S = 300,
     SPINS = 20000,    // polls before a waiter sleeps between them
@@ -102,7 +103,9 @@ static cudaError_t open_parts(struct lf_cuda *cuda) {
     if (status == cudaSuccess)
         status = cudaMalloc((void **)&cuda->ring_device, RING_BYTES);
     if (status == cudaSuccess)
-        status = cudaMalloc(&cuda->scratch, LF_CUDA_SCRATCH_BYTES);
+        status = cudaMalloc(&cuda->scratch, LF_CUDA_SCRATCH_BYTES + COUNTER_BYTES);
+    if (status == cudaSuccess)
+        status = cudaMemsetAsync(lf_cuda_counters(cuda), 0, COUNTER_BYTES, cuda->stream);
     return status;
 }
 
@@ -265,6 +268,10 @@ bool lf_cuda_overlaps(struct lf_cuda *cuda) {
 
 void *lf_cuda_scratch(struct lf_cuda *cuda) {
     return cuda->scratch;
+}
+
+uint32_t *lf_cuda_counters(struct lf_cuda *cuda) {
+    return (uint32_t *)((uint8_t *)cuda->scratch + LF_CUDA_SCRATCH_BYTES);
 }
 
 void lf_cuda_mark(struct lf_cuda *cuda, int mark) {

@@ -15,6 +15,9 @@ bool lf_cuda_is_watched(struct lf_cuda *cuda, const char *name, const void *func
 // Device memory for what one kernel's launches hand on to each other, aligned to 256 bytes.
 enum { LF_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *lf_cuda_scratch(struct lf_cuda *cuda);
+// Zeros, for launches that leave them so: blocks of a row that have come, for one.
+enum { LF_CUDA_COUNTERS = 1024 };
+uint32_t *lf_cuda_counters(struct lf_cuda *cuda);
 // Keeps the first failure; what: "launch of rms_norm".
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what);
 }

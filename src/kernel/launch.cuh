@@ -51,6 +51,21 @@ __host__ __device__ static inline uint32_t lf_blocks(uint64_t items, uint32_t a_
     return (uint32_t)((items + a_block - 1) / a_block);
 }
 
+// True in the last of a row's blocks to come here: what all of them wrote can be read then.
+__device__ static inline bool lf_is_last_block(uint32_t *come, uint32_t blocks) {
+    __shared__ uint32_t before;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        before = atomicAdd(come, 1u);
+        if (before == blocks - 1)
+            *come = 0;
+        __threadfence();
+    }
+    __syncthreads();
+    return before == blocks - 1;
+}
+
 // A value that all lanes have: said so that the compiler knows it.
 __device__ static inline uint32_t lf_same(uint32_t value) {
     return __shfl_sync(LF_ALL_LANES, value, 0);

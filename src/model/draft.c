@@ -45,7 +45,7 @@ void lf_draft_block(struct lf_v41 *m, const struct lf_layer *block) {
     lf_attention_output(m, block);
     lf_graphs_join(m, LF_CUDA_END_LATE);
     lf_stream_expand(m, block->ffn_norm);
-    lf_forward_experts(m, block);
+    lf_forward_experts(m, block, NULL);
 }
 
 // Elements of a row that the confidence head reads.

@@ -66,10 +66,14 @@ void lf_stream_collapse(struct lf_v41 *m, const uint16_t *norm) {
 }
 
 // A sublayer's output joins the streams, and its own pre goes to the next sublayer.
-static void expand(struct lf_v41 *m, struct lf_hc_expand_args args) {
+static void expand(struct lf_v41 *m, struct lf_hc_expand_args args, const uint16_t *next_norm) {
     struct lf_work *w = &m->work;
     args.rows = w->rows, args.streams = m->t->streams, args.dim = m->t->hidden;
     args.x = w->x, args.post = w->post, args.comb = w->comb;
+    if (next_norm) {
+        args.pre = w->pre_next, args.norm = next_norm, args.eps = m->t->norm_eps;
+        args.y = w->in, args.quantized = w->in_q;
+    }
     m->k.hc_expand(&m->device, &args);
     float *handed = w->pre;
     w->pre = w->pre_next;
@@ -77,17 +81,16 @@ static void expand(struct lf_v41 *m, struct lf_hc_expand_args args) {
 }
 
 void lf_stream_expand(struct lf_v41 *m, const uint16_t *next_norm) {
-    struct lf_work *w = &m->work;
-    expand(m, (struct lf_hc_expand_args){.b = w->out, .pre = next_norm ? w->pre_next : NULL,
-                                         .norm = next_norm, .eps = m->t->norm_eps, .y = w->in,
-                                         .quantized = next_norm ? w->in_q : NULL});
+    expand(m, (struct lf_hc_expand_args){.b = m->work.out}, next_norm);
 }
 
-static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
+// is_collapsed: the layer before has left work.in and in_q.
+static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer, bool is_collapsed) {
 #if LF_FAULT == 1
     lf_stream_mix(m, &layer->hc_attn);
 #endif
-    lf_stream_collapse(m, layer->attn_norm);
+    if (!is_collapsed)
+        lf_stream_collapse(m, layer->attn_norm);
     if (layer->kv_source)
         lf_compress(m, layer);
     // At and above the last source only the cone of the boundaries runs (model.md 12.3).
@@ -106,14 +109,15 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer) {
     lf_stream_expand(m, layer->ffn_norm);
 }
 
-void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer) {
+void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer,
+                        const uint16_t *next_norm) {
     struct lf_work *w = &m->work;
     lf_moe_shared(m, layer);
     lf_stream_mix(m, &layer->hc_ffn);
     lf_moe(m, layer);
     lf_graphs_join(m, LF_CUDA_END_LATE);
     expand(m, (struct lf_hc_expand_args){.pair = w->pair_of, .top = layer->top, .expert = w->down,
-                                         .shared = w->shared});
+                                         .shared = w->shared}, next_norm);
 }
 
 void lf_head(struct lf_v41 *m) {
@@ -129,18 +133,29 @@ void lf_head(struct lf_v41 *m) {
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = 1, .job = &job});
 }
 
-void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer) {
+static void run_layer(struct lf_v41 *m, const struct lf_layer *layer, bool is_collapsed,
+                      const uint16_t *next_norm) {
     if (layer->engram)
         lf_engram(m, layer);
     lf_taps_store(m, layer);
-    attention_sublayer(m, layer);
-    lf_forward_experts(m, layer);
+    attention_sublayer(m, layer, is_collapsed);
+    lf_forward_experts(m, layer, next_norm);
+}
+
+void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer) {
+    run_layer(m, layer, false, NULL);
+}
+
+// The norm that comes first in the layer; NULL where it changes the streams before that.
+static const uint16_t *first_norm(const struct lf_v41 *m, uint32_t layer) {
+    const struct lf_layer *l = &m->weights.layer[layer];
+    return layer < m->t->layers && !l->engram ? l->attn_norm : NULL;
 }
 
 void lf_forward(struct lf_v41 *m) {
     lf_stream_start(m);
     for (uint32_t l = 0; l < m->t->layers && m->work.rows; l++)
-        lf_forward_layer(m, &m->weights.layer[l]);
+        run_layer(m, &m->weights.layer[l], l && first_norm(m, l), first_norm(m, l + 1));
     lf_head(m);
 }
 

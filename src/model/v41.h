@@ -81,7 +81,8 @@ void lf_forward_round(struct lf_v41 *m);
 void lf_forward_layer(struct lf_v41 *m, const struct lf_layer *layer);
 
 // Its second half: experts over the streams, from work.in that the first left; of draft blocks too.
-void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer);
+void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer,
+                        const uint16_t *next_norm); // as lf_stream_expand's
 
 // The streams of the live rows: work.x, with work.pre handed from sublayer to sublayer.
 void lf_stream_start(struct lf_v41 *m);                                   // model.md 5

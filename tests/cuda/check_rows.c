@@ -183,9 +183,9 @@ void check_hc_collapse(struct check *c, const struct sizes *s) {
 // Streams expanded, collapsed and normed: wide and not, few streams and the most, a long row.
 static void check_hc_expand_next(struct check *c, const struct sizes *s, uint32_t rows,
                                  enum style style) {
-    const uint32_t some[] = {s->hidden, 96, s->hidden / 32 * 32, 6400};
-    const uint32_t streams[] = {s->streams, 7, s->streams, 2};
-    for (uint32_t i = 0; i < (rows < 3 ? 4 : 3); i++) {
+    const uint32_t some[] = {s->hidden, 96, s->hidden / 32 * 32, 2080, 6400};
+    const uint32_t streams[] = {s->streams, 7, s->streams, 3, 2};
+    for (uint32_t i = 0; i < (rows < 3 ? 5 : 4); i++) {
         uint32_t dim = some[i], n = streams[i];
         size_t all = (size_t)rows * dim;
         check_start(c, "%s: %u rows of %u, style %d, collapsed", s->name, rows, dim, style);

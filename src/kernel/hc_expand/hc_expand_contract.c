@@ -40,6 +40,8 @@ static void ragged(struct lf_shapes *shapes) {
     add(shapes, "ragged", 64, (struct shape){.args = {.streams = 7, .dim = 33}, .collapses = 1});
     add(shapes, "ragged", 64, (struct shape){.args = {.streams = 2, .dim = 96}, .collapses = 1,
                                              .quantizes = 1});
+    add(shapes, "ragged", 64, (struct shape){.args = {.streams = 1, .dim = 2080}, .collapses = 1,
+                                             .quantizes = 1});
     add(shapes, "ragged", 64, (struct shape){.args = {.streams = 3, .dim = 264, .top = 9},
                                              .shared = 1, .collapses = 1});
 }
@@ -156,6 +158,7 @@ static const struct lf_control controls[] = {
     {35, "the row at place 5 takes its neighbour's experts", LF_GATE_ROWS, 0},
     {36, "the running total rounded to bf16", LF_GATE_BOUND, 0},
     {37, "the experts' sum not rounded to bf16 before it is taken", LF_GATE_BOUND, 0},
+    {38, "a row normed before all of it has come", LF_GATE_BOUND, 1 << LF_SET_CUDA},
 };
 
 const struct lf_record lf_hc_expand_record = {

@@ -4,6 +4,7 @@
 #include "kernel/rms_norm/norm_row.cuh"
 
 enum { THREADS = 128, MANY_ROWS = 256, FEW_STREAMS = 4 };
+static_assert((uint32_t)MANY_ROWS <= LF_CUDA_COUNTERS, "each row counts its blocks");
 
 // N columns of a row: its old streams, and what the sublayer adds to them.
 template <uint32_t N, uint32_t MOST>
@@ -64,13 +65,14 @@ __device__ static struct lf_wide<N> joined(const struct lf_hc_expand_args &a, si
 }
 
 template <uint32_t N, uint32_t MOST>
-__device__ static void load_streams(const struct lf_hc_expand_args &a, size_t row, uint32_t d,
+__device__ static void load_columns(const struct lf_hc_expand_args &a, size_t row, uint32_t d,
                                     struct columns<N, MOST> *columns) {
     const uint16_t *x = a.x + row * a.streams * a.dim + d;
 #pragma unroll
     for (uint32_t i = 0; i < MOST; i++)
         if (i < a.streams)
             columns->old[i] = lf_wide_load<N>(x + (size_t)i * a.dim);
+    columns->b = a.pair ? joined<N>(a, row, d) : lf_wide_load<N>(a.b + row * a.dim + d);
 }
 
 // The new columns of stream j.
@@ -142,31 +144,46 @@ __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     size_t row = blockIdx.x;
     if (d >= a.dim)
         return;
-    load_streams<N, MOST>(a, row, d, &x);
-    x.b = a.pair ? joined<N>(a, row, d) : lf_wide_load<N>(a.b + row * a.dim + d);
+    load_columns<N, MOST>(a, row, d, &x);
     store_columns<N, MOST, false>(a, row, d, x);
 }
 
-// A block a row, whose collapsed columns stay with their threads until they are normed.
-__global__ static void __launch_bounds__(LF_NORM_MOST)
-    hc_expand_normed(struct lf_hc_expand_args a) {
+// Of few rows: the last of a row's blocks to come norms what all of them collapsed.
+enum { NORMED_WIDE = 4, NORMED_COLUMNS = LF_NORM_THREADS * NORMED_WIDE };
+struct normed {
+    struct lf_hc_expand_args a;
+    uint32_t *come; // [rows]
+};
+
+__global__ static void __launch_bounds__(LF_NORM_THREADS)
+    hc_expand_normed(const __grid_constant__ struct normed n) {
     __shared__ float4 stage[LF_NORM_STAGE / 4];
-    struct lf_norm_share<LF_WIDE, LF_NORM_SHORT> own = {}, w;
-    struct columns<LF_WIDE, FEW_STREAMS> x;
-    size_t row = blockIdx.x;
-    uint32_t d = lf_norm_place<LF_WIDE>(0);
+    struct lf_norm_share<LF_WIDE, LF_NORM_LONG> own, w;
+    struct columns<NORMED_WIDE, FEW_STREAMS> x;
+    const struct lf_hc_expand_args &a = n.a;
+    size_t row = blockIdx.x, first = row * a.dim;
+    uint32_t d = blockIdx.y * NORMED_COLUMNS + threadIdx.x * NORMED_WIDE;
     lf_let_next_begin();
     lf_norm_load(a.norm, a.dim, &w); // a weight: no launch writes it
     lf_wait_for_launches();
     if (d < a.dim) {
-        load_streams<LF_WIDE, FEW_STREAMS>(a, row, d, &x);
-        x.b = lf_wide_load<LF_WIDE>(a.b + row * a.dim + d);
-        own.at[0] = store_columns<LF_WIDE, FEW_STREAMS, true>(a, row, d, x);
+        load_columns<NORMED_WIDE, FEW_STREAMS>(a, row, d, &x);
+        lf_wide_store(a.y + first + d, store_columns<NORMED_WIDE, FEW_STREAMS, true>(a, row, d, x));
     }
+    bool is_last = lf_is_last_block(n.come + row, gridDim.y);
+    LF_CONTROL(38, is_last = blockIdx.y == 0;) // 38: a row is normed before all of it has come
+    if (!is_last)
+        return;
+    lf_norm_load(a.y + first, a.dim, &own);
     float partial = lf_norm_add(own, a.dim, (float *)stage, 0);
     float inverse = lf_norm_inverse(partial, a.dim, a.eps);
-    uint16_t *quantized = a.quantized ? a.quantized + row * a.dim : NULL;
-    lf_norm_store(own, w, inverse, a.dim, a.y + row * a.dim, quantized);
+    lf_norm_store(own, w, inverse, a.dim, a.y + first, a.quantized ? a.quantized + first : NULL);
+}
+
+static void launch_normed(struct lf_device *device, const struct lf_hc_expand_args *args) {
+    struct normed normed = {*args, lf_cuda_counters(device->cuda)};
+    dim3 grid(args->rows, lf_blocks(args->dim, NORMED_COLUMNS));
+    lf_cuda_launch(device, "hc_expand", hc_expand_normed, grid, LF_NORM_THREADS, normed);
 }
 
 template <uint32_t N, uint32_t MOST>
@@ -187,11 +204,10 @@ void lf_hc_expand_cuda(struct lf_device *device, const struct lf_hc_expand_args 
     LF_ASSERT(args->streams <= LF_STREAMS_MAX && (!args->pre || args->norm));
     LF_ASSERT(args->pair ? args->expert : args->b);
     LF_ASSERT(!args->quantized || (args->pre && args->dim % LF_ACT_GROUP == 0));
-    // Many rows fill a device in two launches, and hold fewer registers; so do those of experts.
-    bool at_once = few && args->dim <= LF_NORM_STAGE && args->rows <= MANY_ROWS && !args->pair;
-    if (args->pre && wide && at_once) {
-        lf_cuda_launch(device, "hc_expand", hc_expand_normed, dim3(args->rows), LF_NORM_MOST,
-                       *args);
+    // Many rows fill a device in two launches.
+    bool at_once = args->dim <= LF_NORM_STAGE && args->rows <= MANY_ROWS;
+    if (args->pre && wide && few && at_once) {
+        launch_normed(device, args);
         return;
     }
     if (!wide)

@@ -386,19 +386,6 @@ __device__ static struct leader run_race(const struct draw &d, uint32_t *kept) {
     return best_leader(best);
 }
 
-// True in the last block of a row to come here: then all blocks' parts are written.
-__device__ static bool is_last(struct progress *progress) {
-    __shared__ uint32_t before;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        before = atomicAdd(&progress->done, 1u);
-        __threadfence();
-    }
-    __syncthreads();
-    return before == gridDim.x - 1;
-}
-
 __device__ static void store_drawn(const struct lf_sample_args &a, uint32_t drawn, uint32_t kept) {
     if (threadIdx.x == 0) {
         LF_CONTROL(16, a.drawn[gridDim.y] = 0;) // 16: a write past the row
@@ -427,7 +414,7 @@ sample_race(__grid_constant__ const struct work w) {
         atomicAdd(&d.progress->kept, kept);
     if (threadIdx.x == 0)
         d.progress->leader[blockIdx.x] = best;
-    if (!is_last(d.progress))
+    if (!lf_is_last_block(&d.progress->done, gridDim.x))
         return;
     const volatile struct progress *p = d.progress;
     uint32_t part = threadIdx.x < gridDim.x ? threadIdx.x : 0;
