@@ -171,11 +171,14 @@ static void time_routes(struct check *c, const struct sizes *s, struct regions *
               .experts = s->experts, .id = numbers, .weight = g->f, .first = numbers + (1 << 16),
               .pair_row = numbers + (2 << 16), .pair_weight = (float *)numbers + (3 << 16),
               .pair_of = numbers + (4 << 16));
-    // Of experts, by the pairs that the groups left.
-    TIME_SAME(c, rows, hc_expand, 2.0 * (2 * s->streams + s->top + 1) * s->hidden, .rows = rows,
-              .streams = s->streams, .dim = s->hidden, .x = (uint16_t *)g->out, .post = g->f,
-              .comb = g->f, .pair = numbers + (4 << 16), .top = s->top, .expert = g->x,
-              .shared = g->code);
+    // Of experts, any pairs; the second time it collapses and norms as well.
+    for (int next = 0; next < 2; next++)
+        TIME_SAME(c, rows, hc_expand, 2.0 * (2 * s->streams + s->top + 1) * s->hidden,
+                  .rows = rows, .streams = s->streams, .dim = s->hidden,
+                  .x = (uint16_t *)g->out, .post = g->f, .comb = g->f, .pair = numbers,
+                  .top = s->top, .expert = g->x, .shared = g->code, .pre = next ? g->f : NULL,
+                  .norm = g->code, .eps = 1e-6f, .y = (uint16_t *)g->out + (64 << 20),
+                  .quantized = next ? (uint16_t *)g->out + (80 << 20) : NULL);
     TIME_SAME(c, rows, ring_store, 2.0 * bytes, .rows = rows, .row = g->row, .span = g->span,
               .kept = s->window, .x = g->weight, .row_bytes = bytes,
               .ring = check_table(c, ring, sizeof ring), .ring_rows = s->window,

@@ -20,13 +20,16 @@ static void add(struct lf_shapes *shapes, const char *model, uint32_t rows, stru
                   shape.quantizes ? " quantized" : "");
 }
 
-// After experts, a drafter's too, and after attention.
+// After experts, the last ones, those before a layer and a drafter's, and after attention.
 static void shapes(const struct lf_served *served, struct lf_shapes *shapes) {
     const struct lf_topology *t = served->t;
     const struct lf_hc_expand_args args = {.streams = t->streams, .dim = t->hidden};
     struct shape experts = {.args = args, .shared = t->shared_experts};
     experts.args.top = t->experts_top;
     add(shapes, served->name, served->chunk_rows, experts);
+    experts.collapses = experts.quantizes = 1;
+    add(shapes, served->name, served->chunk_rows, experts);
+    experts.collapses = experts.quantizes = 0;
     experts.args.top = t->draft_experts_top;
     add(shapes, served->name, served->launch_rows, experts);
     add(shapes, served->name, served->chunk_rows,
@@ -40,7 +43,7 @@ static void ragged(struct lf_shapes *shapes) {
     add(shapes, "ragged", 64, (struct shape){.args = {.streams = 7, .dim = 33}, .collapses = 1});
     add(shapes, "ragged", 64, (struct shape){.args = {.streams = 2, .dim = 96}, .collapses = 1,
                                              .quantizes = 1});
-    add(shapes, "ragged", 64, (struct shape){.args = {.streams = 1, .dim = 2080}, .collapses = 1,
+    add(shapes, "ragged", 64, (struct shape){.args = {.streams = 1, .dim = 1056}, .collapses = 1,
                                              .quantizes = 1});
     add(shapes, "ragged", 64, (struct shape){.args = {.streams = 3, .dim = 264, .top = 9},
                                              .shared = 1, .collapses = 1});

@@ -3,8 +3,8 @@
 #include "format/topology.h"
 #include "kernel/rms_norm/norm_row.cuh"
 
-enum { THREADS = 128, MANY_ROWS = 256, FEW_STREAMS = 4 };
-static_assert((uint32_t)MANY_ROWS <= LF_CUDA_COUNTERS, "each row counts its blocks");
+enum { THREADS = 128, FEW_ROWS = 16, FEW_STREAMS = 4 };
+static_assert((uint32_t)FEW_ROWS <= LF_CUDA_COUNTERS, "each row counts its blocks");
 
 // N columns of a row: its old streams, and what the sublayer adds to them.
 template <uint32_t N, uint32_t MOST>
@@ -64,7 +64,8 @@ __device__ static struct lf_wide<N> joined(const struct lf_hc_expand_args &a, si
     return b;
 }
 
-template <uint32_t N, uint32_t MOST>
+// JOINS: with experts.
+template <uint32_t N, uint32_t MOST, bool JOINS>
 __device__ static void load_columns(const struct lf_hc_expand_args &a, size_t row, uint32_t d,
                                     struct columns<N, MOST> *columns) {
     const uint16_t *x = a.x + row * a.streams * a.dim + d;
@@ -72,7 +73,7 @@ __device__ static void load_columns(const struct lf_hc_expand_args &a, size_t ro
     for (uint32_t i = 0; i < MOST; i++)
         if (i < a.streams)
             columns->old[i] = lf_wide_load<N>(x + (size_t)i * a.dim);
-    columns->b = a.pair ? joined<N>(a, row, d) : lf_wide_load<N>(a.b + row * a.dim + d);
+    columns->b = JOINS ? joined<N>(a, row, d) : lf_wide_load<N>(a.b + row * a.dim + d);
 }
 
 // The new columns of stream j.
@@ -136,7 +137,7 @@ __device__ static struct lf_wide<N> store_columns(const struct lf_hc_expand_args
 }
 
 // A thread N columns of all streams.
-template <uint32_t N, uint32_t MOST>
+template <uint32_t N, uint32_t MOST, bool JOINS>
 __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     lf_take_turn();
     uint32_t d = (blockIdx.y * THREADS + threadIdx.x) * N;
@@ -144,7 +145,7 @@ __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     size_t row = blockIdx.x;
     if (d >= a.dim)
         return;
-    load_columns<N, MOST>(a, row, d, &x);
+    load_columns<N, MOST, JOINS>(a, row, d, &x);
     store_columns<N, MOST, false>(a, row, d, x);
 }
 
@@ -155,6 +156,7 @@ struct normed {
     uint32_t *come; // [rows]
 };
 
+template <bool JOINS>
 __global__ static void __launch_bounds__(LF_NORM_THREADS)
     hc_expand_normed(const __grid_constant__ struct normed n) {
     __shared__ float4 stage[LF_NORM_STAGE / 4];
@@ -167,7 +169,7 @@ __global__ static void __launch_bounds__(LF_NORM_THREADS)
     lf_norm_load(a.norm, a.dim, &w); // a weight: no launch writes it
     lf_wait_for_launches();
     if (d < a.dim) {
-        load_columns<NORMED_WIDE, FEW_STREAMS>(a, row, d, &x);
+        load_columns<NORMED_WIDE, FEW_STREAMS, JOINS>(a, row, d, &x);
         lf_wide_store(a.y + first + d, store_columns<NORMED_WIDE, FEW_STREAMS, true>(a, row, d, x));
     }
     bool is_last = lf_is_last_block(n.come + row, gridDim.y);
@@ -183,13 +185,18 @@ __global__ static void __launch_bounds__(LF_NORM_THREADS)
 static void launch_normed(struct lf_device *device, const struct lf_hc_expand_args *args) {
     struct normed normed = {*args, lf_cuda_counters(device->cuda)};
     dim3 grid(args->rows, lf_blocks(args->dim, NORMED_COLUMNS));
-    lf_cuda_launch(device, "hc_expand", hc_expand_normed, grid, LF_NORM_THREADS, normed);
+    lf_cuda_launch(device, "hc_expand",
+                   args->pair ? hc_expand_normed<true> : hc_expand_normed<false>, grid,
+                   LF_NORM_THREADS, normed);
 }
 
 template <uint32_t N, uint32_t MOST>
 static void launch_columns(struct lf_device *device, const struct lf_hc_expand_args *args) {
     dim3 grid(args->rows, lf_blocks(args->dim, THREADS * N));
-    lf_cuda_launch(device, "hc_expand", hc_expand_columns<N, MOST>, grid, THREADS, *args);
+    lf_cuda_launch(device, "hc_expand",
+                   args->pair ? hc_expand_columns<N, MOST, true>
+                              : hc_expand_columns<N, MOST, false>,
+                   grid, THREADS, *args);
 }
 
 static bool is_wide(const struct lf_hc_expand_args *args) {
@@ -204,8 +211,8 @@ void lf_hc_expand_cuda(struct lf_device *device, const struct lf_hc_expand_args 
     LF_ASSERT(args->streams <= LF_STREAMS_MAX && (!args->pre || args->norm));
     LF_ASSERT(args->pair ? args->expert : args->b);
     LF_ASSERT(!args->quantized || (args->pre && args->dim % LF_ACT_GROUP == 0));
-    // Many rows fill a device in two launches.
-    bool at_once = args->dim <= LF_NORM_STAGE && args->rows <= MANY_ROWS;
+    // Of more rows two launches take less.
+    bool at_once = args->dim <= LF_NORM_STAGE && args->rows <= FEW_ROWS;
     if (args->pre && wide && few && at_once) {
         launch_normed(device, args);
         return;

@@ -91,17 +91,18 @@ struct stage {
 template <bool wide>
 __device__ static void send_part(const struct lf_hc_mix_args &a, uint32_t out, uint32_t k,
                                  float (*to)[PART]) {
+    const uint32_t N = wide ? 4 : 1, STEP = MANY_THREADS * N;
     uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
-    const uint32_t N = wide ? 4 : 1;
+    uint32_t own = threadIdx.x * N / PART, first = threadIdx.x * N % PART;
+    const float *fn = a.fn + (size_t)(out + own) * n + k + first;
 #pragma unroll
-    for (uint32_t i = threadIdx.x * N; i < OUTS * PART; i += MANY_THREADS * N) {
-        uint32_t o = i / PART, at = i % PART;
-        bool is_there = out + o < outs && k + at < n;
-        const float *from = a.fn + (is_there ? (size_t)(out + o) * n + k + at : 0);
+    for (uint32_t i = 0; i < OUTS * PART / STEP; i++) {
+        uint32_t o = i * STEP / PART, at = i * STEP % PART;
+        bool is_there = out + own + o < outs && k + first + at < n;
         if (wide)
-            lf_copy_16(&to[o][at], from, is_there);
+            lf_copy_16(&to[own + o][first + at], fn + (size_t)o * n + at, is_there);
         else
-            lf_copy_word(&to[o][at], from, is_there ? sizeof *from : 0);
+            lf_copy_word(&to[own + o][first + at], fn + (size_t)o * n + at, is_there ? 4 : 0);
     }
     lf_copies_commit();
 }
@@ -113,7 +114,6 @@ struct share {
     struct lf_wide<N> at[OWN];
 };
 
-// Past the end -0, whose products with the zeros there change no sum.
 template <bool wide, uint32_t TILE_ROWS>
 __device__ static void fetch_part(const struct lf_hc_mix_args &a, uint32_t row, uint32_t k,
                                   struct share<wide, TILE_ROWS> *s) {
@@ -121,22 +121,23 @@ __device__ static void fetch_part(const struct lf_hc_mix_args &a, uint32_t row, 
 #pragma unroll
     for (uint32_t i = 0; i < s->OWN; i++) {
         uint32_t at = (i * MANY_THREADS + threadIdx.x) * s->N, r = row + at / PART;
-#pragma unroll
-        for (uint32_t e = 0; e < s->N; e++)
-            s->at[i].at[e] = 0x8000;
+        s->at[i] = {};
         if (r < a.rows && k + at % PART < n)
             s->at[i] = lf_wide_load<share<wide, TILE_ROWS>::N>(a.x + (size_t)r * n + k + at % PART);
     }
 }
 
+// Past the `left` numbers that there are -0, whose products with the zeros there change no sum.
 template <bool wide, uint32_t TILE_ROWS>
-__device__ static void place_part(const struct share<wide, TILE_ROWS> &s, float (*x)[ROW_STEP]) {
+__device__ static void place_part(const struct share<wide, TILE_ROWS> &s, uint32_t left,
+                                  float (*x)[ROW_STEP]) {
 #pragma unroll
     for (uint32_t i = 0; i < s.OWN; i++) {
         uint32_t at = (i * MANY_THREADS + threadIdx.x) * s.N;
+        bool is_there = at % PART < left;
 #pragma unroll
         for (uint32_t e = 0; e < s.N; e++)
-            x[at / PART][at % PART + e] = lf_bf16_to_f32(s.at[i].at[e]);
+            x[at / PART][at % PART + e] = is_there ? lf_bf16_to_f32(s.at[i].at[e]) : -0.0f;
     }
 }
 
@@ -215,7 +216,7 @@ __global__ static void __launch_bounds__(MANY_THREADS, 2) hc_mix_many(struct lf_
     fetch_part(a, row, 0, &share);
     for (uint32_t k = 0, turn = 0; k < n; k += PART, turn++) {
         const uint32_t now = turn % STAGES, ahead = (turn + STAGES - 1) % STAGES;
-        place_part(share, s->x[turn % 2]);
+        place_part(share, n - k, s->x[turn % 2]);
         lf_copies_wait<STAGES - 2>();
         __syncthreads();
         LF_CONTROL(1, for (uint32_t o = threadIdx.x; o < OUTS && k + PART >= n; o += MANY_THREADS)
@@ -333,7 +334,7 @@ static const struct comb combs[LF_STREAMS_MAX + 1] = {
     {NULL, 1}, COMB(1), COMB(2), COMB(3), COMB(4), COMB(5), COMB(6), COMB(7), COMB(8)};
 
 // Up to ROWS_FEW rows a sum has a block; up to ROWS_SOME small tiles leave no multiprocessor idle.
-enum { ROWS_FEW = 24, ROWS_SOME = 1024 };
+enum { ROWS_FEW = 32, ROWS_SOME = 1024 };
 
 template <bool wide>
 static void launch_dots(struct lf_device *device, const struct lf_hc_mix_args *args) {
