@@ -172,9 +172,9 @@ __global__ static void __launch_bounds__(LF_NORM_THREADS)
         load_columns<NORMED_WIDE, FEW_STREAMS, JOINS>(a, row, d, &x);
         lf_wide_store(a.y + first + d, store_columns<NORMED_WIDE, FEW_STREAMS, true>(a, row, d, x));
     }
-    bool is_last = lf_is_last_block(n.come + row, gridDim.y);
-    LF_CONTROL(38, is_last = blockIdx.y == 0;) // 38: a row is normed before all of it has come
-    if (!is_last)
+    uint32_t blocks = gridDim.y;
+    LF_CONTROL(38, blocks--;) // 38: a row is normed a block too soon
+    if (!lf_is_last_block(n.come + row, blocks))
         return;
     lf_norm_load(a.y + first, a.dim, &own);
     float partial = lf_norm_add(own, a.dim, (float *)stage, 0);
