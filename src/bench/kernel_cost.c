@@ -181,7 +181,7 @@ void lf_kernel_cost_add(struct lf_kernel_time *time, uint32_t kernel, const void
         COST(embed, halves(a->rows, (a->streams + 1.0) * a->table->in))
         COST(rms_norm, halves(a->rows, (a->quantized ? 3.0 : 2.0) * a->dim))
         COST(act_quant, halves(a->rows, 2.0 * a->dim))
-        COST(cache_pack, halves(a->rows, 1.5 * a->dim))
+        COST(cache_pack, halves(a->rows, 2.5 * a->dim))
         COST(rope, halves(a->rows, 2.0 * a->heads * a->rope_dim))
         COST(hc_collapse, halves(a->rows, (a->streams + (a->quantized ? 2.0 : 1.0)) * a->dim))
         COST(hc_expand, hc_expand(a))

@@ -111,8 +111,7 @@ static void expect_layer(struct verify *v, const struct lf_layer *l) {
     uint32_t index = l->index_source, codes = engram && lf_matrix_quantizes_input(&l->engram->wkv);
     EXPECT(v, {"hc_mix", 2}, {"hc_collapse", 1}, {"hc_expand", 2}, {"attention", 1},
            {"router", 1}, {"swiglu", 1}, {"expert_group", 1},
-           {"rms_norm", 2 + 2 * source},
-           {"rope", 3 + 2 * source + index}, {"cache_pack", 1 + 2 * source},
+           {"rms_norm", 1 + source}, {"rope", 2 + index}, {"cache_pack", 1 + 2 * source},
            {"act_quant", 1 + index + codes}, {"linear", 7 + 2 * source + 2 * index + engram},
            {"compress_pool", pooled}, {"index_score", index}, {"index_select", index},
            {"engram_gather", engram}, {"engram_gate", engram});
@@ -235,8 +234,8 @@ static enum lf_status run_drafter(struct verify *v, struct lf_error *err) {
     struct lf_draft draft;
     lf_stages_begin(&v->stages, m);
     lf_draft_fill(m, &slot, 1);
-    EXPECT(v, {"linear", 1 + blocks}, {"rms_norm", 1 + blocks}, {"rope", blocks},
-           {"cache_pack", blocks}, {"ring_store", blocks}, {"row_gather", 1});
+    EXPECT(v, {"linear", 1 + blocks}, {"rms_norm", 1}, {"cache_pack", blocks},
+           {"ring_store", blocks}, {"row_gather", 1});
     end_group(v, "draft context", m->work.rows);
     lf_stages_begin(&v->stages, m);
     lf_draft_start(m, &ask, 1);

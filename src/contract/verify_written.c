@@ -42,9 +42,9 @@ static void cache_pack(struct lf_written *out, const struct lf_cache_pack_args *
     LF_ASSERT(out->gathered);
     for (uint32_t r = 0; r < a->rows; r++)
         memcpy(out->gathered + (size_t)r * bytes, a->dst[r], bytes);
-    one(out, a->rows, out->gathered);
-    out->pitch[0] = bytes;
-    out->named = a->x;
+    one(out, a->rows, a->x);
+    out->pitch[out->n] = bytes;
+    add(out, out->gathered);
 }
 
 static void rms_norm(struct lf_written *out, const struct lf_rms_norm_args *a) {

@@ -18,15 +18,11 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_la
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = with_latent ? 2 : 1,
                                                      .job = w->job});
     lf_graphs_aside(m); // nobody reads a key before attention
-    lf_norm(m, w->k, layer->kv_norm, w->k, NULL, w->rows, t->head_dim);
-    m->k.rope(&m->device, &(struct lf_rope_args){.rows = w->rows, .heads = 1,
-                                                 .head_dim = t->head_dim, .rope_dim = t->rope_dim,
-                                                 .x = w->k, .x_stride = t->head_dim,
-                                                 .cos = w->seen.cos[table],
-                                                 .sin = w->seen.sin[table]});
-    m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){.format = LF_CACHE_QA8,
-                                                             .rows = w->rows, .dim = t->head_dim,
-                                                             .x = w->k, .dst = w->seen.key_dst});
+    m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){
+                                 .format = LF_CACHE_QA8, .rows = w->rows, .dim = t->head_dim,
+                                 .x = w->k, .dst = w->seen.key_dst, .norm = layer->kv_norm,
+                                 .eps = t->norm_eps, .rope_dim = t->rope_dim,
+                                 .cos = w->seen.cos[table], .sin = w->seen.sin[table]});
     lf_graphs_back(m, LF_CUDA_END_SOON);
 }
 

@@ -39,15 +39,11 @@ static void latent_pooled(struct lf_v41 *m, const struct lf_layer *layer, uint32
                                  .ring_rows = kept, .ring_pitch = bytes});
 }
 
-static void rotate_pack(struct lf_v41 *m, const struct lf_entries *e, uint16_t *x, uint32_t dim,
-                        enum lf_cache_format format, uint8_t *const *dst) {
-    m->k.rope(&m->device, &(struct lf_rope_args){.rows = e->n, .heads = 1, .head_dim = dim,
-                                                 .rope_dim = m->t->rope_dim, .x = x,
-                                                 .x_stride = dim, .cos = e->cos,
-                                                 .sin = e->sin});
-    m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){.format = format, .rows = e->n,
-                                                             .dim = dim, .x = x,
-                                                             .dst = dst});
+// Entries, normed where norm is given, rotated and packed.
+static void pack(struct lf_v41 *m, const struct lf_entries *e, struct lf_cache_pack_args args) {
+    args.rows = e->n, args.eps = m->t->norm_eps;
+    args.rope_dim = m->t->rope_dim, args.cos = e->cos, args.sin = e->sin;
+    m->k.cache_pack(&m->device, &args);
 }
 
 void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -67,7 +63,9 @@ void lf_compress(struct lf_v41 *m, const struct lf_layer *layer) {
     uint16_t *quantized = lf_matrix_quantizes_input(&layer->index_wk) ? w->qr_q : NULL;
     lf_norm(m, w->latent, layer->comp_norm, w->latent, quantized, e->n, t->head_dim);
     lf_project(m, &layer->index_wk, quantized ? quantized : w->latent, w->latent_key, e->n, 0);
-    lf_norm(m, w->latent_key, layer->index_k_norm, w->latent_key, NULL, e->n, t->index_dim);
-    rotate_pack(m, e, w->latent_key, t->index_dim, LF_CACHE_QF4E, w->seen.index_dst[source]);
-    rotate_pack(m, e, w->latent, t->head_dim, LF_CACHE_QF4S, w->seen.entry_dst[source]);
+    pack(m, e, (struct lf_cache_pack_args){.format = LF_CACHE_QF4E, .dim = t->index_dim,
+                                           .x = w->latent_key, .norm = layer->index_k_norm,
+                                           .dst = w->seen.index_dst[source]});
+    pack(m, e, (struct lf_cache_pack_args){.format = LF_CACHE_QF4S, .dim = t->head_dim,
+                                           .x = w->latent, .dst = w->seen.entry_dst[source]});
 }

@@ -83,14 +83,24 @@ void check_act_quant(struct check *c, const struct sizes *s) {
         }
 }
 
+// As they are, rotated, normed and rotated, normed.
 void check_cache_pack(struct check *c, const struct sizes *s) {
     EACH(s, rows, style)
-        for (int format = LF_CACHE_QA8; format <= LF_CACHE_QF4E; format++) {
-            uint32_t dim = s->head_dim, room = dim + dim / 16 + 3;
+        for (int kind = 0; kind < 12; kind++) {
+            enum lf_cache_format format = kind % 3;
+            uint32_t dim = s->head_dim, room = dim + dim / 16 + 3, pairs = s->rope_dim / 2;
+            bool norms = kind / 6, turns = kind / 3 == 1 || kind / 3 == 2;
             uint8_t *dst[4096];
             LF_ASSERT(rows <= 4096);
-            check_start(c, "%s: %u rows, style %d, format %d", s->name, rows, style, format);
-            struct lf_cache_pack_args a = {.format = format, .rows = rows, .dim = dim};
+            check_start(c, "%s: %u rows, style %d, kind %d", s->name, rows, style, kind);
+            struct lf_cache_pack_args a = {.format = format, .rows = rows, .dim = dim, .eps = eps,
+                                           .rope_dim = turns ? s->rope_dim : 0};
+            if (norms)
+                a.norm = check_new_bf16(c, "norm", dim, STYLE_NORMAL);
+            if (turns) {
+                a.cos = check_new_f32(c, "cos", rows * pairs, STYLE_NORMAL);
+                a.sin = check_new_f32(c, "sin", rows * pairs, STYLE_NORMAL);
+            }
             a.x = check_new_bf16(c, "x", (size_t)rows * dim, style);
             uint8_t *packed = check_new(c, "packed", (size_t)rows * room);
             // Odd distances: a packed row may have any alignment.
@@ -98,7 +108,7 @@ void check_cache_pack(struct check *c, const struct sizes *s) {
                 dst[r] = packed + (size_t)(rows - 1 - r) * room;
             a.dst = dst;
             struct lf_cache_pack_args d = a;
-            MIRROR(c, d, x);
+            MIRROR(c, d, x), MIRROR(c, d, norm), MIRROR(c, d, cos), MIRROR(c, d, sin);
             d.dst = check_pointers(c, dst, rows);
             CHECK_KERNEL(c, cache_pack, &a, &d);
         }

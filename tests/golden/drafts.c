@@ -22,9 +22,13 @@ static uint8_t *ring_row(struct lf_trial *t, uint32_t block, uint64_t position) 
 
 // A stored row's codes: it holds QA8 values already.
 static void pack(struct lf_trial *t, const uint16_t *row, uint8_t *to) {
+    uint16_t *x = lf_arena_alloc(&t->g->arena, t->m->t->head_dim, sizeof *x);
+    if (!x)
+        lf_golden_die("out of memory for a row");
+    memcpy(x, row, t->m->t->head_dim * sizeof *x);
     t->m->k.cache_pack(&t->m->device, &(struct lf_cache_pack_args){
                                        .format = LF_CACHE_QA8, .rows = 1,
-                                       .dim = t->m->t->head_dim, .x = row, .dst = &to});
+                                       .dim = t->m->t->head_dim, .x = x, .dst = &to});
 }
 
 // Values, not codes: a group whose greatest rounds to 224 may be written with either exponent.

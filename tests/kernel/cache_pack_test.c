@@ -47,7 +47,7 @@ static void check_row(enum lf_cache_format format, const uint16_t *x, const uint
 }
 
 // Rows land at scattered odd addresses; nothing beside them is written.
-static void check_pack(enum lf_cache_format format, const uint16_t *x, uint32_t rows, uint32_t dim,
+static void check_pack(enum lf_cache_format format, uint16_t *x, uint32_t rows, uint32_t dim,
                        struct lf_device *device) {
     uint32_t bytes = row_bytes(format, dim);
     struct lf_check_buffer *row = malloc(rows * sizeof *row);
@@ -56,7 +56,8 @@ static void check_pack(enum lf_cache_format format, const uint16_t *x, uint32_t 
         row[r] = lf_check_open(bytes, r % 3);
         dst[r] = row[r].data;
     }
-    struct lf_cache_pack_args args = {format, rows, dim, x, dst};
+    struct lf_cache_pack_args args = {.format = format, .rows = rows, .dim = dim, .x = x,
+                                      .dst = dst};
     for (enum lf_isa i = LF_ISA_PORTABLE; i < LF_ISAS; i++) {
         if (!lf_isa_present(i))
             continue;
@@ -131,10 +132,49 @@ static void nan_and_infinity_are_stored_as_base_quant_says(void **state) {
     lf_check_device_close(device);
 }
 
+static void what_comes_first_in_the_call_has_the_bits_of_calls_one_by_one(void **state) {
+    enum { ROWS = 19, DIM = 96, ROPE = 10, PAIRS = ROPE / 2, BYTES = DIM + DIM / 8 };
+    uint16_t x[2][ROWS * DIM], norm[DIM];
+    uint8_t packed[2][ROWS * BYTES], *dst[2][ROWS];
+    float cos[ROWS * PAIRS], sin[ROWS * PAIRS];
+    struct lf_check_rng rng = {34};
+    struct lf_device *device = lf_check_device(2);
+    (void)state;
+    lf_check_fill_bf16(&rng, LF_STYLE_NORMAL, 1.0f, norm, DIM);
+    lf_check_fill_f32(&rng, LF_STYLE_NORMAL, 1.0f, cos, ROWS * PAIRS);
+    lf_check_fill_f32(&rng, LF_STYLE_NORMAL, 1.0f, sin, ROWS * PAIRS);
+    for (uint32_t r = 0; r < ROWS; r++)
+        dst[0][r] = packed[0] + r * BYTES, dst[1][r] = packed[1] + r * BYTES;
+    for (uint32_t i = 0; i < LF_ISAS * FORMATS; i++) {
+        if (!lf_isa_present(i / FORMATS))
+            continue;
+        const struct lf_kernels *k = lf_check_kernels(i / FORMATS);
+        struct lf_cache_pack_args args = {.format = i % FORMATS, .rows = ROWS, .dim = DIM,
+                                          .x = x[0], .dst = dst[0]};
+        lf_check_fill_bf16(&rng, LF_STYLE_WIDE, 1.0f, x[0], ROWS * DIM);
+        memcpy(x[1], x[0], sizeof x[0]);
+        memset(packed, 0, sizeof packed);
+        k->rms_norm(device, &(struct lf_rms_norm_args){.rows = ROWS, .dim = DIM, .x = x[0],
+                                                       .x_stride = DIM, .w = norm, .eps = 1e-6f,
+                                                       .y = x[0], .y_stride = DIM});
+        k->rope(device, &(struct lf_rope_args){.rows = ROWS, .heads = 1, .head_dim = DIM,
+                                               .rope_dim = ROPE, .x = x[0], .x_stride = DIM,
+                                               .cos = cos, .sin = sin});
+        k->cache_pack(device, &args);
+        args.x = x[1], args.dst = dst[1], args.norm = norm, args.eps = 1e-6f;
+        args.rope_dim = ROPE, args.cos = cos, args.sin = sin;
+        k->cache_pack(device, &args);
+        lf_check_same("x", x[1], x[0], sizeof x[0]);
+        lf_check_same("packed", packed[1], packed[0], sizeof packed[0]);
+    }
+    lf_check_device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_equals_base_quant_in_every_style),
         cmocka_unit_test(every_bf16_value_beside_larger_ones_equals_base_quant),
+        cmocka_unit_test(what_comes_first_in_the_call_has_the_bits_of_calls_one_by_one),
         cmocka_unit_test(nan_and_infinity_are_stored_as_base_quant_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,8 @@ static uint8_t *packed_rows(struct lab *lab, enum lf_cache_format format, uint32
     uint8_t **dst = take(lab, rows * sizeof *dst);
     for (uint32_t r = 0; r < rows; r++)
         dst[r] = out + (size_t)r * row_bytes;
-    struct lf_cache_pack_args args = {format, rows, dim, x, dst};
+    struct lf_cache_pack_args args = {.format = format, .rows = rows, .dim = dim, .x = x,
+                                      .dst = dst};
     lab->portable.cache_pack(&lab->device, &args);
     return out;
 }
@@ -136,15 +137,23 @@ static void digest_act_quant(struct lab *lab) {
 }
 
 static void digest_cache_pack(struct lab *lab) {
-    enum { ROWS = 5, DIM = 288, ROW_BYTES = DIM + DIM / 8 };
+    enum { ROWS = 5, DIM = 288, ROW_BYTES = DIM + DIM / 8, ROPE = 64 };
     for (enum lf_cache_format format = LF_CACHE_QA8; format <= LF_CACHE_QF4E; format++)
         for (uint32_t spread = 4; spread <= 120; spread += 29) {
             uint16_t *x = halves(lab, ROWS * DIM, 6, spread);
             uint8_t *out = take(lab, ROWS * ROW_BYTES), *dst[ROWS];
             for (uint32_t r = 0; r < ROWS; r++)
                 dst[r] = out + r * ROW_BYTES;
-            struct lf_cache_pack_args args = {format, ROWS, DIM, x, dst};
+            struct lf_cache_pack_args args = {.format = format, .rows = ROWS, .dim = DIM, .x = x,
+                                              .dst = dst};
             lab->k.cache_pack(&lab->device, &args);
+            fold(lab, out, ROWS * ROW_BYTES);
+            args.eps = 1e-6f, args.rope_dim = ROPE;
+            args.cos = floats(lab, ROWS * ROPE / 2, 0, 1);
+            args.sin = floats(lab, ROWS * ROPE / 2, 0, 1);
+            args.norm = halves(lab, DIM, 0, 3);
+            lab->k.cache_pack(&lab->device, &args);
+            fold(lab, x, ROWS * DIM * 2);
             fold(lab, out, ROWS * ROW_BYTES);
         }
 }

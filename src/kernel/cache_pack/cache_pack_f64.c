@@ -33,21 +33,37 @@ static uint8_t code_of(const struct group *g, uint32_t i) {
     return (uint8_t)(lf_ref_nearest(v, lf_ref_e2m1, 8) | (signbit(x) ? 8 : 0));
 }
 
-// out [rows][bytes of a packed row]: codes and scales, one byte a double, for finite x.
-void lf_cache_pack_f64(const struct lf_cache_pack_args *args, double *out) {
+// Codes and scales of a finite row as it is packed.
+void lf_cache_pack_bytes(const struct lf_cache_pack_args *args, const uint16_t *x, uint8_t *out) {
     int qa8 = args->format == LF_CACHE_QA8;
     uint32_t n = args->format == LF_CACHE_QF4S ? 16 : 32;
     uint32_t codes = qa8 ? args->dim : args->dim / 2, scales = args->dim / n;
-    for (uint32_t r = 0; r < args->rows; r++, out += codes + scales)
-        for (uint32_t s = 0; s < scales; s++) {
-            struct group g = {.format = args->format, .n = n,
-                              .x = args->x + (size_t)r * args->dim + s * n};
-            find_scale(&g);
-            for (uint32_t i = 0; i < n; i++)
-                if (qa8)
-                    out[s * n + i] = code_of(&g, i);
-                else if (i % 2 == 0)
-                    out[(s * n + i) / 2] = code_of(&g, i) + 16 * code_of(&g, i + 1);
-            out[codes + s] = g.byte;
+    for (uint32_t s = 0; s < scales; s++) {
+        struct group g = {.format = args->format, .n = n, .x = x + s * n};
+        find_scale(&g);
+        for (uint32_t i = 0; i < n; i++)
+            if (qa8)
+                out[s * n + i] = code_of(&g, i);
+            else if (i % 2 == 0)
+                out[(s * n + i) / 2] = (uint8_t)(code_of(&g, i) + 16 * code_of(&g, i + 1));
+        out[codes + s] = g.byte;
+    }
+}
+
+// out [rows][dim]: what is packed.
+void lf_cache_pack_f64(const struct lf_cache_pack_args *args, double *out) {
+    uint32_t still = args->dim - args->rope_dim, pairs = args->rope_dim / 2;
+    for (uint32_t r = 0; r < args->rows; r++, out += args->dim) {
+        for (uint32_t i = 0; i < args->dim; i++)
+            out[i] = lf_ref_bf16(args->x, (size_t)r * args->dim + i);
+        if (args->norm)
+            lf_ref_norm(out, args->dim, args->norm, (double)args->eps);
+        for (uint32_t i = 0; i < pairs; i++) {
+            double e = out[still + 2 * i], o = out[still + 2 * i + 1];
+            double c = (double)args->cos[(size_t)r * pairs + i];
+            double s = (double)args->sin[(size_t)r * pairs + i];
+            out[still + 2 * i] = e * c - o * s;
+            out[still + 2 * i + 1] = e * s + o * c;
         }
+    }
 }

@@ -3,6 +3,7 @@
 #include "contract/record.h"
 #include "kernel/reference.h"
 #include "kernel/rope/rope.h"
+#include "kernel/rope/rope_contract.h"
 
 enum { X, COS, SIN, OPERANDS };
 
@@ -36,14 +37,14 @@ static void fill_turn(const struct lf_fill *fill, double *angle, size_t n) {
         angle[i] = 1e3 * (fill->row + 1) / (double)(i + 1);
 }
 
-static void fill_cos(const struct lf_fill *fill, void *data, size_t n) {
+void lf_rope_fill_cos(const struct lf_fill *fill, void *data, size_t n) {
     double angle[LF_ROPE_DIM_MAX / 2];
     fill_turn(fill, angle, n);
     for (size_t i = 0; i < n; i++)
         ((float *)data)[i] = (float)cos(angle[i]);
 }
 
-static void fill_sin(const struct lf_fill *fill, void *data, size_t n) {
+void lf_rope_fill_sin(const struct lf_fill *fill, void *data, size_t n) {
     double angle[LF_ROPE_DIM_MAX / 2];
     fill_turn(fill, angle, n);
     for (size_t i = 0; i < n; i++)
@@ -55,9 +56,9 @@ static void describe(const void *args, struct lf_operand *o) {
     o[X] = lf_operand("x", LF_INOUT, LF_BF16, (size_t)a->heads * a->head_dim);
     o[X].pitch = a->x_stride;
     o[COS] = lf_operand("cos", LF_RULE, LF_F32, a->rope_dim / 2);
-    o[COS].fill = fill_cos;
+    o[COS].fill = lf_rope_fill_cos;
     o[SIN] = lf_operand("sin", LF_RULE, LF_F32, a->rope_dim / 2);
-    o[SIN].fill = fill_sin;
+    o[SIN].fill = lf_rope_fill_sin;
 }
 
 static void bind(const struct lf_call *call, void *args) {
@@ -96,13 +97,13 @@ static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product
 }
 
 static const struct lf_control controls[] = {
-    {1, "pairs i and i + d/2: rotation in halves", LF_GATE_BOUND, 0},
+    {61, "pairs i and i + d/2: rotation in halves", LF_GATE_BOUND, 0},
     {2, "the inverse leaves x as it is", LF_GATE_BOUND, 0},
     {3, "the last head is not turned", LF_GATE_BOUND, 0},
     {4, "the first elements of a head are turned", LF_GATE_MEMORY, 0},
     {5, "the row at place 5 is turned as the first", LF_GATE_ROWS, 0},
-    {6, "what is not finite counts as 0", LF_GATE_EDGES, 0},
-    {7, "the sine's product rounded to bf16 before the sum", LF_GATE_BOUND, 0},
+    {66, "what is not finite counts as 0", LF_GATE_EDGES, 0},
+    {67, "the sine's product rounded to bf16 before the sum", LF_GATE_BOUND, 0},
 };
 
 const struct lf_record lf_rope_record = {

@@ -2,27 +2,7 @@
 
 #include "device/pool.h"
 #include "kernel/isa.h"
-#include "kernel/settle.h"
-
-// Pair i is elements 2i and 2i+1.
-static void rotate(uint16_t *x, uint32_t pairs, const float *cos, const float *sin, float sign) {
-#if LF_FAULT == 1
-    uint32_t next = 1, odd = pairs; // 1: pairs i and i + d/2, rotation in halves
-#else
-    uint32_t next = 2, odd = 1;
-#endif
-    for (uint32_t i = 0; i < pairs; i++) {
-        float e = lf_bf16_to_f32(x[next * i]), o = lf_bf16_to_f32(x[next * i + odd]);
-        float s = sign * sin[i];
-#if LF_FAULT == 6
-        e = e - e == 0.0f ? e : 0.0f; // 6: what is not finite counts as 0
-#elif LF_FAULT == 7
-        o = lf_bf16_to_f32(lf_bf16_settle(o * s)) / s; // 7: o*s rounded to bf16 before the sum
-#endif
-        x[next * i] = lf_bf16_settle(e * cos[i] - o * s);
-        x[next * i + odd] = lf_bf16_settle(e * s + o * cos[i]);
-    }
-}
+#include "kernel/rope/turn.h"
 
 static void rotate_row(void *ctx, uint32_t row, uint32_t worker) {
     (void)worker;
@@ -44,7 +24,7 @@ static void rotate_row(void *ctx, uint32_t row, uint32_t worker) {
         return;
 #endif
     for (uint32_t head = 0; head < heads; head++)
-        rotate(x + (size_t)head * args->head_dim, pairs, cos, sin, args->inverse ? -1.0f : 1.0f);
+        lf_turn(x + (size_t)head * args->head_dim, pairs, cos, sin, args->inverse ? -1.0f : 1.0f);
 }
 
 void LF_KERNEL_NAME(lf_rope)(struct lf_device *device, const struct lf_rope_args *args) {

@@ -1,7 +1,6 @@
 #include "kernel/rope/rope.h"
 
-#include "kernel/launch.cuh"
-#include "kernel/settle.h"
+#include "kernel/rope/turn.cuh"
 
 enum { THREADS = 256 };
 
@@ -15,18 +14,13 @@ __global__ static void rope_pairs(struct lf_rope_args a) {
     size_t row = blockIdx.x;
     uint16_t *x = a.x + row * a.x_stride + (size_t)head * a.head_dim + (a.head_dim - a.rope_dim);
     uint16_t *even = x + 2 * i, *odd = x + 2 * i + 1;
-    LF_CONTROL(1, even = x + i; odd = x + pairs + i;) // 1: pairs i and i + d/2: rotation in halves
+    LF_CONTROL(61, even = x + i; odd = x + pairs + i;) // 61: rotation in halves
     LF_CONTROL(2, if (a.inverse) return;) // 2: the inverse leaves x as it is
     LF_CONTROL(3, if (head + 1 == a.heads) return;) // 3: the last head is not turned
     LF_CONTROL(4, even -= a.head_dim - a.rope_dim; odd -= a.head_dim - a.rope_dim;)
     LF_CONTROL(5, row = row == 5 ? 0 : row;) // 5: the row at place 5 is turned as the first
     float c = a.cos[row * pairs + i], s = a.sin[row * pairs + i];
-    s = a.inverse ? -s : s;
-    float e = lf_bf16_to_f32(*even), o = lf_bf16_to_f32(*odd), turned = o * s;
-    LF_CONTROL(6, e = lf_fault_finite(e); o = lf_fault_finite(o); turned = o * s;)
-    LF_CONTROL(7, turned = lf_fault_bf16(turned);)
-    *even = lf_bf16_settle(e * c - turned);
-    *odd = lf_bf16_settle(e * s + o * c);
+    lf_turn_pair(even, odd, c, a.inverse ? -s : s);
 }
 
 void lf_rope_cuda(struct lf_device *device, const struct lf_rope_args *args) {
