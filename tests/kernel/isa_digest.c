@@ -6,7 +6,7 @@
 #include "base/number.h"
 #include "kernel/table.h"
 
-enum { ARENA_BYTES = 64 << 20, SCRATCH_BYTES = 2 << 20, LANES_USED = 3 };
+enum { ARENA_BYTES = 64 << 20, SCRATCH_BYTES = 4 << 20, LANES_USED = 3 };
 
 // One kernel under one set: seeded operands from an arena, outputs folded into the digest.
 struct lab {

@@ -53,7 +53,7 @@ struct lf_device *lf_check_device(uint32_t threads) {
     struct lf_error err = LF_ERROR_INIT;
     struct lf_device *device = calloc(1, sizeof *device);
     assert_non_null(device);
-    if (lf_pool_open(&device->pool, threads, 2 << 20, &err) != LF_OK)
+    if (lf_pool_open(&device->pool, threads, 4 << 20, &err) != LF_OK)
         fail_msg("%s", err.text);
     return device;
 }

@@ -36,7 +36,7 @@
     "and bits."
 
 // What a worker needs: lf_pool_open's scratch_bytes must not be less.
-enum { LF_LINEAR_SCRATCH_BYTES = 1968 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
+enum { LF_LINEAR_SCRATCH_BYTES = 2176 * 1024, LF_LINEAR_ROWS_BLOCK = 32 };
 
 // CUDA: elements of a part of K (LF_LINEAR_CUDA_CONTRACT).
 enum { LF_LINEAR_PART = 640 };

@@ -5,6 +5,7 @@
 #include "kernel/linear/linear_groups.h"
 #if defined(__AVX2__) || defined(LF_NEON)
 #include "kernel/linear/linear_forms.h"
+#include "kernel/linear/linear_waves.h"
 #else
 #include "kernel/linear/linear_forms_plain.h"
 #endif
@@ -23,7 +24,7 @@ static uint32_t row_tasks(const struct lf_linear_job *job) {
 }
 
 static uint32_t job_tasks(const struct launch *launch, const struct lf_linear_job *job) {
-    uint32_t outs = job_outputs(job, launch->share);
+    uint32_t outs = task_outputs(launch->share);
     if (job_in_waves(job))
         return 0;
     return row_tasks(job) * ((job->w->out + outs - 1) / outs);
@@ -37,7 +38,7 @@ static void run_task(void *ctx, uint32_t i, uint32_t worker) {
         i -= tasks;
     struct scratch *scratch = lf_pool_scratch(launch->pool, worker, sizeof *scratch);
     struct scratch *shared = lf_pool_scratch(launch->pool, 0, sizeof *scratch);
-    uint32_t outs = job_outputs(job, launch->share), j = (uint32_t)(job - launch->args->job);
+    uint32_t outs = task_outputs(launch->share), j = (uint32_t)(job - launch->args->job);
     struct block b = {.job = job, .o0 = i / row_tasks(job) * outs};
     b.r0 = i % row_tasks(job) * FEW_TASK_ROWS;
     b.rows = at_most(job->rows - b.r0, FEW_TASK_ROWS);

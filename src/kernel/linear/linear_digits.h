@@ -4,8 +4,8 @@
 
 // x = (8 high + low) 2^(unit - 3), unit of its block of 32: high has 16 bits, low 3, mostly zero.
 enum {
-    DIGIT_ROWS = 4,
-    DIGIT_BLOCK = 2048, // elements whose digits stay in the first cache
+    DIGIT_ROWS = VEC_PARTS > 1 ? 4 : 8, // as many as a set's registers hold sums for
+    DIGIT_BLOCK = 8192, // elements of all rows, whose digits stay in the first cache
     DIGIT_STEP = 128,   // elements of 16 words
     UNIT_LOW = -60,     // units and scales whose products with any sum stay normal
     UNIT_HIGH = 40,
@@ -24,7 +24,8 @@ struct digits {
 };
 
 static inline size_t digits_bytes(uint32_t rows, uint32_t steps) {
-    return (size_t)rows * steps * (DIGIT_STEP * 4 + LANES * 4) + (VEC_PARTS * steps + 7) / 8 * 8;
+    size_t bytes = (size_t)rows * steps * (DIGIT_STEP * 4 + LANES * 4) + VEC_PARTS * steps;
+    return (bytes + 63) / 64 * 64;
 }
 
 static inline struct digits digits_at(void *memory, uint32_t rows, uint32_t steps) {
@@ -170,6 +171,15 @@ static __attribute__((noinline, cold)) vec_i32 low_sum(const uint8_t *packed, co
                    weight_scale * load_f32(unit + (r)*VEC_LANES));                                 \
     }
 
+#define DIGIT_EACH(act) act(0) act(1) act(2) act(3) act(4) act(5) act(6) act(7)
+#define DIGIT_LOAD(r)                                                                              \
+    vec_f32 sum##r = {0};                                                                          \
+    if (rows > r)                                                                                  \
+        sum##r = load_f32(acc + (r)*acc_row);
+#define DIGIT_STORE(r)                                                                             \
+    if (rows > r)                                                                                  \
+        store_f32(acc + (r)*acc_row, sum##r);
+
 // The block's steps first .. first+count-1 of one output and part; rows is a constant.
 INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, uint32_t first,
                             uint32_t count, const uint8_t *w, const uint8_t *scale, size_t ahead,
@@ -180,13 +190,7 @@ INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, 
     const int16_t *high = d->high + at * 2 * VEC_BYTES;
     const float *unit = d->unit + at * VEC_LANES;
     const uint8_t *has_low = d->has_low + p * d->steps + first;
-    vec_f32 sum0 = load_f32(acc), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-    if (rows > 1)
-        sum1 = load_f32(acc + acc_row);
-    if (rows > 2)
-        sum2 = load_f32(acc + 2 * acc_row);
-    if (rows > 3)
-        sum3 = load_f32(acc + 3 * acc_row);
+    DIGIT_EACH(DIGIT_LOAD)
     w += p * VEC_BYTES;
     for (uint32_t i = 0; i < count; i++, w += STEP_BYTES) {
         if (p == 0)
@@ -197,35 +201,24 @@ INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, 
         vec_f32 weight_scale =
             (vec_f32)((vec_u32)vec_pick((vec_u8)all_words(four), scale_bytes) >> 1);
         uint32_t low_rows = has_low[i];
-        DIGIT_ADD(0)
-        DIGIT_ADD(1)
-        DIGIT_ADD(2)
-        DIGIT_ADD(3)
+        DIGIT_EACH(DIGIT_ADD)
         high += rows * 2 * VEC_BYTES;
         unit += rows * VEC_LANES;
     }
-    store_f32(acc, sum0);
-    if (rows > 1)
-        store_f32(acc + acc_row, sum1);
-    if (rows > 2)
-        store_f32(acc + 2 * acc_row, sum2);
-    if (rows > 3)
-        store_f32(acc + 3 * acc_row, sum3);
+    DIGIT_EACH(DIGIT_STORE)
 }
+
+#define DIGIT_CASE(r)                                                                              \
+    if (r < DIGIT_ROWS && d->rows == (r) + 1)                                                      \
+        digits_part_sum((r) + 1, d, p, first, count, w, scale, ahead, acc, acc_row);
 
 static __attribute__((noinline)) void digits_steps(const struct digits *d, uint32_t first,
                                                    uint32_t count, const uint8_t *w,
                                                    const uint8_t *scale, size_t ahead,
                                                    float *acc, size_t acc_row) {
-    for (uint32_t p = 0; p < VEC_PARTS; p++, acc += VEC_LANES)
-        if (d->rows == 4)
-            digits_part_sum(4, d, p, first, count, w, scale, ahead, acc, acc_row);
-        else if (d->rows == 3)
-            digits_part_sum(3, d, p, first, count, w, scale, ahead, acc, acc_row);
-        else if (d->rows == 2)
-            digits_part_sum(2, d, p, first, count, w, scale, ahead, acc, acc_row);
-        else
-            digits_part_sum(1, d, p, first, count, w, scale, ahead, acc, acc_row);
+    for (uint32_t p = 0; p < VEC_PARTS; p++, acc += VEC_LANES) {
+        DIGIT_EACH(DIGIT_CASE)
+    }
 }
 
 // acc + r * acc_row += n elements at k0 of output o and each row.

@@ -14,8 +14,7 @@ struct scratch {
 };
 _Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
 
-static inline uint32_t job_outputs(const struct lf_linear_job *job, uint32_t share) {
-    (void)job;
+static inline uint32_t task_outputs(uint32_t share) {
     return share >= PLAIN_OUTS ? PLAIN_OUTS : at_most(ceil_to(share + 1, 32), PLAIN_OUTS);
 }
 

@@ -5,14 +5,11 @@
 
 enum {
     TASK_ROWS = TILE_ROWS == 4 ? 128 : 132, // rows between two decodings of the weights
-    TASK_GROUPS = TASK_ROWS / TILE_ROWS,
-    TASK_OUTS = 96,
-    PANEL_OUTS = 24, // decoded together
+    PANEL_OUTS = VEC_PARTS > 1 ? 24 : 48, // decoded together
     // Elements; what a tile reads of x and of one part stays in the first cache.
     TILE_BLOCK = VEC_PARTS > 1 ? 1280 : 640,
     PANEL_FLOATS = PANEL_OUTS * TILE_BLOCK,
     SUMS_FLOATS = TASK_ROWS * PANEL_OUTS * LANES,
-    ORDERED_FLOATS = 320 * 1024,
 };
 
 // Rows r0 .. from element k0 on, and the rows `next` after them, the last repeated.
@@ -48,18 +45,6 @@ static void make_x(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, 
 static inline uint32_t tile_block(uint32_t in) {
     uint32_t blocks = (in + TILE_BLOCK - 1) / TILE_BLOCK;
     return ceil_to((in + blocks - 1) / blocks, LANES * 4);
-}
-
-// Floats of some rows in order.
-static inline size_t ordered_floats(const struct lf_linear_job *job, uint32_t rows) {
-    return (size_t)rows * word_vectors(job->w->format, job->w->in) * LANES;
-}
-
-// A group of at most TILE_ROWS rows: [block][part][vector][rows][VEC_LANES].
-static void order_group(const struct lf_linear_job *job, uint32_t r0, uint32_t rows, float *dst) {
-    uint32_t in = job->w->in, block = tile_block(in);
-    for (uint32_t k0 = 0; k0 < in; k0 += block)
-        make_x(job, r0, rows, TILE_ROWS, k0, at_most(in - k0, block), dst + (size_t)rows * k0);
 }
 
 // Some outputs by a task's rows; all tiles of a part come first: they use half of the bytes.
