@@ -301,11 +301,14 @@ void check_attention(struct check *c, const struct sizes *s) {
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
         for (int kind = 0; kind < 4; kind++)
             attention_problem(c, s, s->rows[i] < 12 ? s->rows[i] : 12, kind);
-    // So many rows that none is shared out; then room for so long lists that launches have few.
+    // So many rows that one launch does all; more heads than it takes at once; room for long lists.
     struct sizes many = *s;
     many.heads = s->heads < 20 ? s->heads : 20, many.entries = 150;
+    for (int kind = 1; kind < 4; kind++)
+        attention_problem(c, &many, 33, kind);
     for (uint32_t topk = 33; topk < 13000; topk += 11000) {
         many.topk = topk;
-        attention_problem(c, &many, 100, 0);
+        attention_problem(c, &many, 40, 0);
+        many.heads = 70;
     }
 }

@@ -49,12 +49,13 @@ static void time_attention(struct check *c, const struct sizes *s, struct region
     enum { PAGES = 16 };
     struct lf_attention_args args[VARIANTS];
     struct lf_paged entries[LANES];
-    uint8_t *page[PAGES], *ring[LANES] = {g->weight};
+    // Bytes that neither codes nor scales make odd.
+    uint8_t *page[PAGES], *ring[LANES] = {g->scale};
     char text[80];
     uint32_t *selected = malloc(sizeof *selected * rows * s->topk), n[ROWS_MAX];
     LF_ASSERT(selected);
     for (uint32_t i = 0; i < PAGES; i++)
-        page[i] = g->weight + ((size_t)(i + 1) << 20);
+        page[i] = g->scale + ((size_t)(i + 1) << 20);
     for (uint32_t i = 0; i < rows * s->topk; i++)
         selected[i] = i % s->topk * (PAGES * LF_PAGE_ROWS / s->topk);
     for (uint32_t r = 0; r < rows; r++)
@@ -71,8 +72,8 @@ static void time_attention(struct check *c, const struct sizes *s, struct region
     for (int v = 0; v < VARIANTS; v++)
         args[v] = (struct lf_attention_args){
             .rows = rows, .heads = s->heads, .head_dim = s->head_dim, .row = g->row, .q = g->x,
-            .scale = 0.044f, .sink = g->f, .window = s->window, .span = g->span,
-            .call_keys = g->weight + ((size_t)64 << 20), .ring = ring_at, .ring_rows = s->window,
+            .scale = 1e-5f, .sink = g->f, .window = s->window, .span = g->span,
+            .call_keys = g->scale + ((size_t)32 << 20), .ring = ring_at, .ring_rows = s->window,
             .entries = entries_at, .selected = selected_at, .n_selected = n_at, .topk = s->topk,
             .o = (uint16_t *)g->out};
     snprintf(text, sizeof text, "attention, %u keys, %u rows", s->window + s->topk, rows);

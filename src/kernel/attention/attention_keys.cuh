@@ -28,12 +28,22 @@ __device__ static inline struct key_list list_keys(const struct lf_attention_arg
     return list;
 }
 
+// Which entry a key of the list is; 0 where it is none.
+__device__ static inline uint32_t listed_entry(const struct lf_attention_args &a, uint32_t r,
+                                               const struct key_list &list, uint32_t at) {
+    bool is_entry = at >= list.window && at < list.n;
+    return is_entry ? a.selected[(size_t)r * a.topk + (at - list.window)] : 0;
+}
+
+// NULL past the list's end.
 __device__ static inline const uint8_t *packed_key(const struct lf_attention_args &a, uint32_t r,
-                                                   const struct key_list &list, uint32_t at) {
+                                                   const struct key_list &list, uint32_t at,
+                                                   uint32_t entry) {
+    if (at >= list.n)
+        return NULL;
     uint32_t lane = a.row[r].lane;
     LF_CONTROL(15, if (at >= list.window) lane = 0;) // 15: the first lane's entries for every row
     if (at >= list.window) {
-        uint32_t entry = a.selected[(size_t)r * a.topk + (at - list.window)];
         LF_CONTROL(11, entry -= entry % LF_PAGE_ROWS == LF_PAGE_ROWS - 1;)
         return lf_paged_row(&a.entries[lane], entry, lf_qf4s_row_bytes(a.head_dim));
     }
@@ -76,27 +86,32 @@ __device__ static inline uint4 load_16(const uint8_t *at) {
     return {word[0], word[1], word[2], word[3]};
 }
 
-// Elements at .. at+PIECE-1; zeros where there is no key or element. aligned: row to 16 bytes.
-__device__ static inline struct piece fetch_piece(const uint8_t *row, bool windowed, bool aligned,
-                                                  uint32_t dim, uint32_t at) {
-    struct piece piece = {{0, 0, 0, 0}, 0};
-    if (!row || at >= dim)
-        return piece;
+// Elements at .. at+PIECE-1 of a key. aligned: row to 16 bytes.
+__device__ static inline void load_piece(const uint8_t *row, bool windowed, bool aligned,
+                                         uint32_t dim, uint32_t at, struct piece *piece) {
     const uint8_t *scale = windowed ? row + dim + at / 32 : row + dim / 2 + at / 16;
     LF_CONTROL(24, scale = row + (windowed ? dim : dim / 2);) // 24: the first for all groups
-    piece.scale = *scale;
+    piece->scale = *scale;
     if (windowed && aligned) {
-        piece.code = *(const uint4 *)(row + at);
+        piece->code = *(const uint4 *)(row + at);
     } else if (windowed) {
-        piece.code = load_16(row + at);
+        piece->code = load_16(row + at);
     } else if (aligned || (uintptr_t)row % 8 == 0) {
         uint2 code = *(const uint2 *)(row + at / 2);
-        piece.code.x = code.x, piece.code.y = code.y;
+        piece->code.x = code.x, piece->code.y = code.y;
     } else {
         uint32_t word[2];
         load_bytes<2>(row + at / 2, word);
-        piece.code.x = word[0], piece.code.y = word[1];
+        piece->code.x = word[0], piece->code.y = word[1];
     }
+}
+
+// The same, zeros where there is no key or element.
+__device__ static inline struct piece fetch_piece(const uint8_t *row, bool windowed, bool aligned,
+                                                  uint32_t dim, uint32_t at) {
+    struct piece piece = {{0, 0, 0, 0}, 0};
+    if (row && at < dim)
+        load_piece(row, windowed, aligned, dim, at, &piece);
     return piece;
 }
 
@@ -111,15 +126,26 @@ __device__ static inline void e4m3_pairs(uint32_t codes, uint32_t pair[2]) {
     pair[1] = lf_e4m3_places(lf_signed_bytes<2>(codes));
 }
 
-// Eight e2m1 codes as pairs: moved into bf16's places a code is value * 2^-126.
+// Eight e2m1 codes as pairs: bytes of bf16 looked up four at a time, then their signs.
 __device__ static inline void e2m1_pairs(uint32_t codes, uint32_t pair[4]) {
     uint32_t even = codes << 4;
 #pragma unroll
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t two = __byte_perm(even, codes, 0x4000 + i * 0x1010);
-        pair[i] = (two >> 6 & 0x01C001C0u) | (two & 0x80008000u);
-        LF_CONTROL(23, pair[i] &= 0x7FFF7FFFu;) // 23: the sign of a 4-bit code lost
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t size = (codes & 0x77777777u) >> 16 * i;
+        uint32_t low = __byte_perm(0xC0800000u, 0xC0804000u, size);
+        uint32_t high = __byte_perm(0x3F3F3F00u, 0x40404040u, size);
+        high |= __byte_perm(even, codes, i ? 0x7362 : 0x5140) & 0x80808080u;
+        LF_CONTROL(23, high &= 0x7F7F7F7Fu;) // 23: the sign of a 4-bit code lost
+        pair[2 * i] = __byte_perm(low, high, 0x5140);
+        pair[2 * i + 1] = __byte_perm(low, high, 0x7362);
     }
+}
+
+// An e4m3 scale in both halves.
+__device__ static inline uint32_t e4m3_scale(uint32_t code) {
+    const uint32_t power = both_halves((127 + 120) << 7);
+    uint32_t scale = lf_mul_bf16x2(lf_e4m3_places(lf_signed_bytes<0>(code * 0x101)), power);
+    return (code & 0x7F) == 0x7F ? both_halves(0x7FC0) : scale;
 }
 
 // QA8 as bf16: the codes' values, exact, times the scale, rounded once.
@@ -143,10 +169,9 @@ __device__ static inline void widen_window(const struct piece &piece, uint32_t p
 
 // QF4s as bf16, exact.
 __device__ static inline void widen_entry(const struct piece &piece, uint32_t pair[PIECE / 2]) {
-    const uint32_t power = both_halves((127 + 126) << 7);
-    uint32_t scale = both_halves(lf_f32_bits(lf_cache_e4m3((uint8_t)piece.scale)) >> 16);
+    uint32_t scale = e4m3_scale(piece.scale);
     e2m1_pairs(piece.code.x, pair), e2m1_pairs(piece.code.y, pair + 4);
 #pragma unroll
     for (uint32_t i = 0; i < PIECE / 2; i++)
-        pair[i] = lf_mul_bf16x2(lf_mul_bf16x2(pair[i], power), scale);
+        pair[i] = lf_mul_bf16x2(pair[i], scale);
 }

@@ -119,7 +119,7 @@ __device__ static void find_keys(const struct lf_attention_args &a, uint32_t r,
     for (uint32_t t0 = blockIdx.x * BLOCK; t0 < list.n; t0 += gridDim.x * BLOCK * 4) {
         uint32_t t = t0 + threadIdx.x / BLOCK * gridDim.x * BLOCK + threadIdx.x % BLOCK;
         if (t < whole_blocks(list))
-            key[t] = t < list.n ? packed_key(a, r, list, t) : NULL;
+            key[t] = packed_key(a, r, list, t, listed_entry(a, r, list, t));
     }
 }
 

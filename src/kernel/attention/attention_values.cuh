@@ -1,23 +1,19 @@
 // The third launch: weights times keys, each block's sum a chain of steps over its keys.
 #pragma once
 #include "kernel/attention/attention_work.cuh"
-#include "kernel/cuda_table.h"
 #include "kernel/settle.h"
 
 enum { VALUE_WARPS = THREADS / LF_WARP, UNITS = 4 };
 
-// All elements of a row, a block of keys at a time in two parts; or some, several blocks of keys.
+// Some elements of a row, several blocks of keys at a time.
 template <uint32_t DIMS>
 struct value_form {
-    static constexpr bool wide = DIMS == LF_CUDA_HEAD_DIM_MAX;
     static constexpr uint32_t pieces = DIMS / PIECE;
-    // Of few elements: warps that bring pieces of one block together, and how many of those.
-    static constexpr uint32_t bringers = wide ? VALUE_WARPS : 2 * pieces;
-    static constexpr uint32_t sets = VALUE_WARPS / bringers, own = wide ? 1 : UNITS;
-    static constexpr uint32_t blocks = own * sets, parts = wide ? 2 : 1;
-    // Of a warp: tiles of heads, pieces; warps side by side over the elements.
+    // Warps that bring pieces of one block together, and how many of those.
+    static constexpr uint32_t bringers = 2 * pieces;
+    static constexpr uint32_t sets = VALUE_WARPS / bringers, blocks = UNITS * sets;
+    // Of a warp: tiles of heads; warps side by side over the elements, a piece each.
     static constexpr uint32_t tiles = DIMS > 32 ? 2 : 1, columns = VALUE_WARPS * tiles / 4;
-    static constexpr uint32_t warp_pieces = pieces / columns;
     static constexpr uint32_t block_bytes = DIMS * BLOCK * 2, stage_bytes = blocks * block_bytes;
     // At the end sums lie there, each head's past its elements by so many that no bank meets.
     static constexpr uint32_t stride = DIMS + 8, sum_bytes = GROUP_HEADS * stride * 4;
@@ -38,20 +34,19 @@ __device__ static struct value_place place_values(const struct work &w) {
     p.slot = blockIdx.z, p.row = w.first + blockIdx.z;
     p.first = blockIdx.x * DIMS;
     p.tile = blockIdx.y * (GROUP_HEADS / TILE_HEADS) + warp / form::columns * form::tiles;
-    p.piece = warp % form::columns * form::warp_pieces;
+    p.piece = warp % form::columns;
     p.list = list_keys(w.a, p.row);
     return p;
 }
 
-// A lane's pieces of a part on their way, and its own keys: of this stage and of the next.
-template <uint32_t DIMS>
+// A lane's pieces on their way, and its own keys: of this stage and of the next.
 struct value_share {
-    const uint8_t *key[value_form<DIMS>::own], *next[value_form<DIMS>::own];
+    const uint8_t *key[UNITS], *next[UNITS];
     struct piece piece[UNITS];
     uint32_t t0;
 };
 
-// Of some elements: a lane's piece of its keys, and which of a stage's blocks its i-th key is of.
+// A lane's piece of its keys, and which of a stage's blocks its i-th key is of.
 template <uint32_t DIMS>
 __device__ static inline uint32_t own_piece(void) {
     return threadIdx.x % LF_WARP / WARP_PLACES % value_form<DIMS>::pieces;
@@ -68,8 +63,6 @@ template <uint32_t DIMS>
 __device__ static inline uint32_t own_place(void) {
     typedef value_form<DIMS> form;
     uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP % form::bringers;
-    if (form::wide)
-        return first_place() + lane % WARP_PLACES;
     return warp * (BLOCK / form::bringers) + lane / (WARP_PLACES * form::pieces) * WARP_PLACES +
            lane % WARP_PLACES;
 }
@@ -81,11 +74,11 @@ __device__ static inline bool is_windowed(const struct value_place &p, uint32_t 
 
 template <uint32_t DIMS>
 __device__ static void find_next(const struct work &w, const struct value_place &p,
-                                 struct value_share<DIMS> *s, uint32_t stages) {
+                                 struct value_share *s, uint32_t stages) {
     typedef value_form<DIMS> form;
     uint32_t own = key_at_place(own_place<DIMS>());
 #pragma unroll
-    for (uint32_t i = 0; i < form::own; i++) {
+    for (uint32_t i = 0; i < UNITS; i++) {
         uint32_t t0 = s->t0 + (stages * form::blocks + own_block<DIMS>(i)) * BLOCK;
         s->key[i] = s->next[i];
         s->next[i] = t0 < p.list.n ? w.key[(size_t)p.slot * w.blocks * BLOCK + t0 + own] : NULL;
@@ -93,35 +86,23 @@ __device__ static void find_next(const struct work &w, const struct value_place 
 }
 
 template <uint32_t DIMS>
-__device__ static void fetch_part(const struct work &w, const struct value_place &p, uint32_t part,
-                                  struct value_share<DIMS> *s) {
-    typedef value_form<DIMS> form;
-    const uint8_t *row[UNITS];
-    if (form::wide) {
-        share_keys<UNITS>(s->key[0], part * UNITS, row);
-        fetch_places<UNITS>(p.list, s->t0, first_place() + part * UNITS, row, w.a.head_dim,
-                            s->piece);
-    }
+__device__ static void fetch_stage(const struct work &w, const struct value_place &p,
+                                   struct value_share *s) {
 #pragma unroll
-    for (uint32_t i = 0; !form::wide && i < UNITS; i++)
-        s->piece[i] = fetch_piece(s->key[form::wide ? 0 : i],
+    for (uint32_t i = 0; i < UNITS; i++)
+        s->piece[i] = fetch_piece(s->key[i],
                                   is_windowed<DIMS>(p, s->t0 + own_block<DIMS>(i) * BLOCK), false,
                                   w.a.head_dim, p.first + own_piece<DIMS>() * PIECE);
-    if (part + 1 < form::parts)
-        return;
-    find_next(w, p, s, 2);
-    s->t0 += form::blocks * BLOCK;
+    find_next<DIMS>(w, p, s, 2);
+    s->t0 += value_form<DIMS>::blocks * BLOCK;
 }
 
 template <uint32_t DIMS>
-__device__ static void put_part(const struct value_place &p, const struct value_share<DIMS> &s,
-                                uint32_t t0, uint32_t part, uint8_t *stage) {
-    typedef value_form<DIMS> form;
-    if (form::wide)
-        put_places<UNITS>(p.list, t0, first_place() + part * UNITS, s.piece, stage);
+__device__ static void put_stage(const struct value_place &p, const struct value_share &s,
+                                 uint32_t t0, uint8_t *stage) {
 #pragma unroll
-    for (uint32_t i = 0; !form::wide && i < UNITS; i++)
-        put_piece(stage + own_block<DIMS>(i) * form::block_bytes, own_piece<DIMS>(),
+    for (uint32_t i = 0; i < UNITS; i++)
+        put_piece(stage + own_block<DIMS>(i) * value_form<DIMS>::block_bytes, own_piece<DIMS>(),
                   own_place<DIMS>(), s.piece[i],
                   is_windowed<DIMS>(p, t0 + own_block<DIMS>(i) * BLOCK));
 }
@@ -162,10 +143,10 @@ __device__ static inline void load_block(const struct work &w, const struct valu
 template <uint32_t DIMS>
 using value_weights_of = struct value_weights<value_form<DIMS>::tiles>;
 
-// A warp's sums of its pieces and tiles.
+// A warp's sums of its piece and tiles.
 template <uint32_t DIMS>
 struct value_sums {
-    float of[value_form<DIMS>::warp_pieces][value_form<DIMS>::tiles][2][4];
+    float of[value_form<DIMS>::tiles][2][4];
 };
 
 // sum * factor + the block's sum, of a piece of elements.
@@ -196,20 +177,16 @@ __device__ static inline void add_block(const struct value_weights<TILES> &weigh
 }
 
 template <uint32_t DIMS>
-__device__ static inline void add_part(const struct work &w, const struct value_place &p,
-                                       uint32_t part, uint32_t t0, lf_shared_base stage,
-                                       const value_weights_of<DIMS> *weights,
-                                       value_sums<DIMS> &sum) {
+__device__ static inline void add_stage(const struct work &w, const struct value_place &p,
+                                        uint32_t t0, lf_shared_base stage,
+                                        const value_weights_of<DIMS> *weights,
+                                        value_sums<DIMS> &sum) {
     typedef value_form<DIMS> form;
 #pragma unroll
-    for (uint32_t i = 0; i < (form::wide ? (uint32_t)UNITS : form::blocks); i++) {
-        uint32_t block = form::wide ? 0 : i, own = form::wide ? part * UNITS + i : 0;
-        uint32_t piece = p.piece + own;
-        if (p.tile < w.tiles && t0 + block * BLOCK < p.list.n &&
-            p.first + piece * PIECE < w.a.head_dim)
-            add_block<form::tiles>(weights[block], stage + block * form::block_bytes, piece,
-                                   sum.of[own]);
-    }
+    for (uint32_t i = 0; i < form::blocks; i++)
+        if (p.tile < w.tiles && t0 + i * BLOCK < p.list.n &&
+            p.first + p.piece * PIECE < w.a.head_dim)
+            add_block<form::tiles>(weights[i], stage + i * form::block_bytes, p.piece, sum.of);
 }
 
 // Sums of the warp's tiles to where the block's lie: [heads][stride] of float32.
@@ -222,10 +199,10 @@ __device__ static void put_sums(const struct value_place &p, const value_sums<DI
     uint32_t head = p.tile % (GROUP_HEADS / TILE_HEADS) * TILE_HEADS + lane / 4;
     float *to = all + head * stride + p.piece * PIECE + lane % 4 * 2;
 #pragma unroll
-    for (uint32_t i = 0; i < form::warp_pieces * 2; i++)
+    for (uint32_t i = 0; i < 2; i++)
 #pragma unroll
         for (uint32_t m = 0; m < form::tiles * 2; m++) {
-            const float *two = sum.of[i / 2][m / 2][i % 2] + m % 2 * 2;
+            const float *two = sum.of[m / 2][i] + m % 2 * 2;
             *(float2 *)(to + m * 8 * stride + i * CHUNK) = {two[0], two[1]};
         }
 }
@@ -272,26 +249,22 @@ __global__ static void __launch_bounds__(THREADS, 1) attention_values(struct wor
     const struct value_place p = place_values<DIMS>(w);
     const lf_shared_base base = lf_shared_base_of(shared);
     value_weights_of<DIMS> weights[form::blocks];
-    struct value_share<DIMS> share = {};
+    struct value_share share = {};
     value_sums<DIMS> sum = {};
-    find_next(w, p, &share, 0);
-    find_next(w, p, &share, 1);
-    fetch_part(w, p, 0, &share);
+    find_next<DIMS>(w, p, &share, 0);
+    find_next<DIMS>(w, p, &share, 1);
+    fetch_stage<DIMS>(w, p, &share);
     // A turn widens the keys of the stage from `next` on and adds the one before.
     for (uint32_t next = 0, turn = 0; next < p.list.n + stage_keys; next += stage_keys, turn ^= 1) {
+        if (next)
+            add_stage<DIMS>(w, p, next - stage_keys, base + (turn ^ 1) * form::stage_bytes, weights,
+                            sum);
+        if (next < p.list.n) {
 #pragma unroll
-        for (uint32_t part = 0; part < form::parts; part++) {
-            if (next)
-                add_part<DIMS>(w, p, part, next - stage_keys, base + (turn ^ 1) * form::stage_bytes,
-                               weights, sum);
-            if (next >= p.list.n)
-                continue;
-            if (part + 1 == form::parts)
-#pragma unroll
-                for (uint32_t i = 0; i < form::blocks; i++)
-                    load_block<form::tiles>(w, p, next / BLOCK + i, &weights[i]);
-            put_part(p, share, next, part, shared + turn * form::stage_bytes);
-            fetch_part(w, p, (part + 1) % form::parts, &share);
+            for (uint32_t i = 0; i < form::blocks; i++)
+                load_block<form::tiles>(w, p, next / BLOCK + i, &weights[i]);
+            put_stage<DIMS>(p, share, next, shared + turn * form::stage_bytes);
+            fetch_stage<DIMS>(w, p, &share);
         }
         __syncthreads();
     }

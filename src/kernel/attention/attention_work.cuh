@@ -7,16 +7,24 @@ enum { STEP = 16, STEPS = BLOCK / STEP }; // keys of a step of a block's value s
 // A cell: a tile's numbers of a block of keys, of each step twice four of each lane.
 enum { STEP_WORDS = 2 * LF_WARP * 4, CELL_WORDS = STEPS * STEP_WORDS };
 
+struct many_list;
+
 // Rows from `first` on.
 struct work {
     struct lf_attention_args a;
-    uint32_t first, blocks, tiles; // of keys, of heads
+    uint32_t first, rows, blocks, tiles; // of a launch; of keys, of heads
     uint32_t halves;               // of a tile that a block of the second launch has
     uint32_t *cell;      // [rows][blocks][tiles]: dot products, then in half of it bf(P)
     float *factor;       // [rows][blocks][tiles * TILE_HEADS]: exp(m - m')
     float *total;        // [rows][tiles * TILE_HEADS]: the denominator with the sink
     const uint8_t **key; // [rows][blocks * BLOCK]: packed
+    struct many_list *list; // [rows], of many
 };
+
+// Groups of heads that a block of threads has together.
+__host__ __device__ static inline uint32_t head_groups(const struct work &w) {
+    return (w.a.heads + GROUP_HEADS - 1) / GROUP_HEADS;
+}
 
 // Lane 4h + j has of step s keys 16s + 4j .. +3 of heads h and h + 8 of the tile.
 __device__ static inline uint32_t *cell_at(const struct work &w, uint32_t slot, uint32_t block,

@@ -25,6 +25,13 @@ __device__ static inline uint32_t lf_fma_bf16x2(uint32_t a, uint32_t b, uint32_t
     return sum;
 }
 
+// Two float32 rounded to bf16.
+__device__ static inline uint32_t lf_bf16_pair(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
 // Bytes `first` and the next as halves with their signs. first: 0, 2.
 template <int first>
 __device__ static inline uint32_t lf_signed_bytes(uint32_t word) {

@@ -17,6 +17,25 @@ __device__ static inline lf_shared_rows lf_shared_rows_from(lf_shared_rows rows,
     return rows + (bytes >> 4);
 }
 
+// A tile of bf16 that products read along or across its lines: 64 numbers a line, 8 lines together.
+typedef uint64_t lf_shared_tile;
+
+// Where eight neighbouring numbers of a line stand: no eight lines have them at the same banks.
+__device__ static inline uint32_t lf_tile_at(uint32_t line, uint32_t eight) {
+    return line * 128 + (eight ^ line % 8) * 16;
+}
+
+// at: a multiple of 1,024.
+__device__ static inline lf_shared_tile lf_shared_tile_at(const void *at) {
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
+    return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | 1 << 16 | (address >> 4 & 0x3FFF);
+}
+
+// So many whole lines or numbers further.
+__device__ static inline lf_shared_tile lf_shared_tile_from(lf_shared_tile tile, uint32_t bytes) {
+    return tile + (bytes >> 4);
+}
+
 // Before the first product, and after registers of one were written.
 __device__ static inline void lf_wgmma_begin(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -117,6 +136,31 @@ __device__ static inline void lf_wgmma_bf16(float (&d)[96], const uint32_t a[4],
                  : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_EIGHT(d, 16), LF_EIGHT(d, 24),
                    LF_EIGHT(d, 32), LF_EIGHT(d, 40), LF_EIGHT(d, 48), LF_EIGHT(d, 56),
                    LF_EIGHT(d, 64), LF_EIGHT(d, 72), LF_EIGHT(d, 80), LF_EIGHT(d, 88)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
+}
+
+// The same of 64 lines of a by 64 of b, both along their lines.
+__device__ static inline void lf_wgmma_along(float (&d)[32], lf_shared_tile a, lf_shared_tile b,
+                                             bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+                 "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, "
+                 "%29, %30, %31}, "
+                 "%32, %33, p, 1, 1, 0, 0; }"
+                 : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_EIGHT(d, 16), LF_EIGHT(d, 24)
+                 : "l"(a), "l"(b), "r"((uint32_t)is_sum));
+}
+
+// The same of a in registers by 32 numbers of each of b's 16 lines: across them.
+__device__ static inline void lf_wgmma_across(float (&d)[16], const uint32_t a[4],
+                                              lf_shared_tile b, bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %21, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
+                 "%15}, "
+                 "{%16, %17, %18, %19}, %20, p, 1, 1, 1; }"
+                 : LF_EIGHT(d, 0), LF_EIGHT(d, 8)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
 }
 

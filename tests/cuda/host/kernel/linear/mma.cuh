@@ -45,6 +45,10 @@ static inline uint32_t lf_fma_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
     return host_sum(a, b, c) | host_sum(a >> 16, b >> 16, c >> 16) << 16;
 }
 
+static inline uint32_t lf_bf16_pair(float low, float high) {
+    return lf_bf16_from_f32(low) | (uint32_t)lf_bf16_from_f32(high) << 16;
+}
+
 template <int first>
 static inline uint32_t lf_signed_bytes(uint32_t word) {
     return (uint16_t)(int8_t)(word >> 8 * first) |

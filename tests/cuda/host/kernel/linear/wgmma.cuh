@@ -46,3 +46,53 @@ static inline void lf_wgmma_bf16(float (&d)[n], const uint32_t a[4], lf_shared_r
         }
     host_unshare();
 }
+
+typedef const uint8_t *lf_shared_tile;
+
+static inline uint32_t lf_tile_at(uint32_t line, uint32_t eight) {
+    return line * 128 + (eight ^ line % 8) * 16;
+}
+
+static inline lf_shared_tile lf_shared_tile_at(const void *at) {
+    return (const uint8_t *)at;
+}
+
+static inline lf_shared_tile lf_shared_tile_from(lf_shared_tile tile, uint32_t bytes) {
+    return tile + bytes;
+}
+
+// Number i of a line, counted from where the product begins; the tensor cores turn addresses so.
+static inline uint16_t host_of_tile(lf_shared_tile tile, unsigned line, unsigned i) {
+    uintptr_t at = (uintptr_t)tile + line * 128 + i / 8 * 16;
+    uint16_t number;
+    memcpy(&number, (const uint8_t *)(at ^ (at >> 7 & 7) << 4) + i % 8 * 2, sizeof number);
+    return number;
+}
+
+static inline void lf_wgmma_along(float (&d)[32], lf_shared_tile a, lf_shared_tile b,
+                                  bool is_sum) {
+    uint16_t row[2][16], column[16];
+    unsigned own = host_lane(), first = threadIdx.x / 32 % 4 * 16 + own / 4;
+    for (unsigned k = 0; k < 32; k++)
+        row[k / 16][k % 16] = host_of_tile(a, first + k / 16 * 8, k % 16);
+    for (unsigned i = 0; i < 32; i++) {
+        for (unsigned k = 0; k < 16; k++)
+            column[k] = host_of_tile(b, i / 4 * 8 + own % 4 * 2 + i % 2, k);
+        d[i] = lf_mma_step(row[i % 4 / 2], column, is_sum ? d[i] : 0);
+    }
+}
+
+static inline void lf_wgmma_across(float (&d)[16], const uint32_t a[4], lf_shared_tile b,
+                                   bool is_sum) {
+    uint16_t row[2][16], column[16];
+    unsigned own = host_lane();
+    const struct host_words *lane = host_share({{a[0], a[1], a[2], a[3], 0, 0}});
+    host_gather(lane + own / 4 * 4, 0, 2, row[0]);
+    host_gather(lane + own / 4 * 4, 1, 3, row[1]);
+    for (unsigned i = 0; i < 16; i++) {
+        for (unsigned k = 0; k < 16; k++)
+            column[k] = host_of_tile(b, k, i / 4 * 8 + own % 4 * 2 + i % 2);
+        d[i] = lf_mma_step(row[i % 4 / 2], column, is_sum ? d[i] : 0);
+    }
+    host_unshare();
+}
