@@ -166,6 +166,11 @@ void check_index_score(struct check *c, const struct sizes *s) {
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
         for (int problem = 0; problem < 8; problem++)
             score_problem(c, s, s->rows[i] < 8 ? s->rows[i] : 8, problem / 2, problem % 2);
+    // So many rows that neighbours share what is made of their lane's entries.
+    struct sizes many = *s;
+    many.entries = 300;
+    for (int problem = 0; problem < 3; problem++)
+        score_problem(c, &many, 131, problem / 2, problem % 2);
 }
 
 // Style 0: normal numbers; 1: few values, so ties; 2: any bits.

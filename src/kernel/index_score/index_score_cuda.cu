@@ -1,10 +1,11 @@
 #include "kernel/index_score/index_score.h"
 
 #include "kernel/linear/mma.cuh"
+#include "kernel/linear/stream.cuh"
 #include "kernel/packed_row.cuh"
 #include "kernel/settle.h"
 
-// A warp works on PASS entries of a row, in two tiles, against HEADS heads at a time.
+// A warp works on PASS entries, in two tiles, against HEADS heads of a row at a time.
 enum { TILE = 16, PASS = 2 * TILE, WARPS = 8, THREADS = WARPS * LF_WARP, DIM_MAX = 128 };
 enum { HEADS = 32, HEAD_TILE = 8, HEAD_TILES = HEADS / HEAD_TILE, Z_STRIDE = HEADS + 4 };
 
@@ -123,8 +124,8 @@ __device__ static void fetch_pass(const struct lf_index_score_args &a, uint32_t 
         fetch_codes(a, row, items, first + i * 8 + threadIdx.x % LF_WARP / 4, &codes[i]);
 }
 
-// The greatest exponent of an entry's groups that are not all zeros; false: sums may round.
-__device__ static bool find_top(const struct codes &codes, uint32_t span, uint32_t *top) {
+// The greatest exponent of an entry's groups that are not all zeros; returns their span.
+__device__ static uint32_t find_top(const struct codes &codes, uint32_t *top) {
     uint32_t any = 0;
 #pragma unroll
     for (uint32_t i = 0; i < WORDS; i++)
@@ -139,8 +140,8 @@ __device__ static bool find_top(const struct codes &codes, uint32_t span, uint32
         high = theirs > high ? theirs : high;
     }
     *top = high >= low ? high : 127;
-    return high < low ||
-           (low >= EXPONENT_MIN && high <= EXPONENT_MAX && high - low + span <= SPAN_MAX);
+    bool is_inside = low >= EXPONENT_MIN && high <= EXPONENT_MAX;
+    return high < low ? 0 : is_inside ? high - low : (uint32_t)SPAN_NEVER;
 }
 
 // In both halves: what makes codes in bf16's places 2^(127 - top) times what they say.
@@ -163,27 +164,55 @@ __device__ static float relu(float z) {
     return z < 0.0f ? 0.0f : z;
 }
 
-// Dot products of a pass with the heads; exact sums in any order.
-__device__ static void multiply(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
-                                const struct codes codes[4], const uint32_t factor[4],
-                                const struct query &query, struct sums *sums) {
+// The same of an exact sum, which is neither NaN nor -0.
+__device__ static float relu_exact(float z) {
+    LF_CONTROL(1, return z;)
+    LF_CONTROL(6, z = lf_fault_bf16(z);)
+    return fmaxf(z, 0.0f);
+}
+
+// Entries of a pass as a lane multiplies them, and how they come back to their size.
+struct pass {
+    struct codes codes[4];
+    uint32_t top[4], factor[4], span; // span: the most that one of the warp's entries has
+};
+
+__device__ static void open_pass(struct pass *pass) {
+    uint32_t span = 0;
 #pragma unroll
-    for (uint32_t step = 0; step < STEPS; step++) {
-        uint32_t key[2][4];
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t own = find_top(pass->codes[i], &pass->top[i]);
+        span = own > span ? own : span;
+        pass->factor[i] = factor_of(pass->codes[i], pass->top[i]);
+    }
+    pass->span = __reduce_max_sync(LF_ALL_LANES, span);
+}
+
+// Two tiles' operands of a step.
+struct operands {
+    uint32_t of[2][4];
+};
+
+__device__ static void widen_step(const struct pass &pass, uint32_t step, struct operands *keys) {
 #pragma unroll
-        for (uint32_t i = 0; i < 8; i++)
-            key[i / 4][i % 4] = widen(codes[i / 4 * 2 + i % 2], factor[i / 4 * 2 + i % 2],
-                                      2 * step + i % 4 / 2);
+    for (uint32_t i = 0; i < 8; i++)
+        keys->of[i / 4][i % 4] = widen(pass.codes[i / 4 * 2 + i % 2],
+                                       pass.factor[i / 4 * 2 + i % 2], 2 * step + i % 4 / 2);
+}
+
+// A step's products with the heads; exact sums in any order.
+__device__ static void multiply_step(const struct lf_index_score_args &a, uint32_t row,
+                                     uint32_t head, uint32_t step, const struct operands &keys,
+                                     const struct query &query, struct sums *sums) {
 #pragma unroll
-        for (uint32_t half = 0; half < HALVES; half++) {
-            uint4 four = a.heads > HEADS ? load_words(a, row, head, step, half)
-                                         : query.of[step][half][threadIdx.x % LF_WARP];
-            const uint32_t first[2] = {four.x, four.y}, second[2] = {four.z, four.w};
+    for (uint32_t half = 0; half < HALVES; half++) {
+        uint4 four = a.heads > HEADS ? load_words(a, row, head, step, half)
+                                     : query.of[step][half][threadIdx.x % LF_WARP];
+        const uint32_t first[2] = {four.x, four.y}, second[2] = {four.z, four.w};
 #pragma unroll
-            for (uint32_t tile = 0; tile < 2; tile++) {
-                lf_mma_bf16(sums->of[tile][2 * half], key[tile], first);
-                lf_mma_bf16(sums->of[tile][2 * half + 1], key[tile], second);
-            }
+        for (uint32_t tile = 0; tile < 2; tile++) {
+            lf_mma_bf16(sums->of[tile][2 * half], keys.of[tile], first);
+            lf_mma_bf16(sums->of[tile][2 * half + 1], keys.of[tile], second);
         }
     }
 }
@@ -199,7 +228,7 @@ __device__ static void store_sums(const struct sums &sums, const uint32_t top[4]
         for (uint32_t tile = 0; tile < HEAD_TILES; tile++) {
             const float *of = sums.of[i / 2][tile] + i % 2 * 2;
             *(float2 *)&z[lane / 4 + i * 8][tile * HEAD_TILE + lane % 4 * 2] = {
-                relu(of[0] * scale), relu(of[1] * scale)};
+                relu_exact(of[0] * scale), relu_exact(of[1] * scale)};
         }
     }
 }
@@ -221,39 +250,20 @@ __device__ static void multiply_slowly(const struct lf_index_score_args &a, uint
     }
 }
 
-// The dot products of a warp's pass with up to HEADS heads.
-__device__ static void fill_stage(const struct lf_index_score_args &a, uint32_t row, uint32_t head,
-                                  const struct lf_items &items, uint32_t first, uint32_t span,
-                                  const struct codes codes[4], const struct query &query,
-                                  struct stage *stage) {
-    uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
-    uint32_t lane = threadIdx.x % LF_WARP, item = first + lane, top[4], factor[4];
-    bool exact = true;
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++) {
-        exact &= find_top(codes[i], span, &top[i]);
-        factor[i] = factor_of(codes[i], top[i]);
-    }
-    exact = __ballot_sync(LF_ALL_LANES, !exact) == 0;
-    uint32_t of = head + lane;
+// Weights of up to HEADS heads from `head` on.
+__device__ static void put_weights(const struct lf_index_score_args &a, uint32_t row,
+                                   uint32_t head, float *weight) {
+    uint32_t lane = threadIdx.x % LF_WARP, of = head + lane;
     float scale = a.weight_scale;
     LF_CONTROL(2, of = (of + 1) % a.heads;) // 2: each head with the weight of the next
     LF_CONTROL(3, scale = 1.0f;) // 3: the weights' scale left out
     LF_CONTROL(5, scale = of + 1 == a.heads ? 0.0f : scale;) // 5: the last head left out
-    if (lane < heads)
-        stage->weight[lane] = lf_bf16_to_f32(a.head_weight[(size_t)row * a.heads + of]) * scale;
-    if (exact) {
-        struct sums sums = {};
-        multiply(a, row, head, codes, factor, query, &sums);
-        store_sums(sums, top, stage->z);
-    } else if (item < items.n) {
-        multiply_slowly(a, row, head, heads, lf_item_entry(&items, item), stage->z);
-    }
-    __syncwarp();
+    if (head + lane < a.heads)
+        weight[lane] = lf_bf16_to_f32(a.head_weight[(size_t)row * a.heads + of]) * scale;
 }
 
-__device__ static float add_heads(const struct stage *stage, uint32_t heads, float total) {
-    const float *z = stage->z[threadIdx.x % LF_WARP], *weight = stage->weight;
+__device__ static float add_heads(const float *z, const float *weight, uint32_t heads,
+                                  float total) {
     uint32_t fours = heads / 4 * 4;
 #pragma unroll 8
     for (uint32_t h = 0; h < fours; h += 4) {
@@ -269,43 +279,158 @@ __device__ static float add_heads(const struct stage *stage, uint32_t heads, flo
     return total;
 }
 
+// Where a warp's dot products, through the ReLU, are added up, and what is known of a row.
+struct scored {
+    uint32_t row, span;
+    struct lf_items items;
+};
+
+// The scores of a pass from item `first` on. keys: all steps' operands, or NULL: widened here.
+__device__ static void score_pass(const struct lf_index_score_args &a, const struct scored &r,
+                                  uint32_t first, const struct pass &pass,
+                                  const struct operands *keys, const struct query &query,
+                                  struct stage *stage) {
+    uint32_t lane = threadIdx.x % LF_WARP, item = first + lane;
+    float total = 0;
+    for (uint32_t head = 0; head < a.heads; head += HEADS) {
+        uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
+        put_weights(a, r.row, head, stage->weight);
+        if (pass.span + r.span <= SPAN_MAX) {
+            struct sums sums = {};
+#pragma unroll
+            for (uint32_t step = 0; step < STEPS; step++) {
+                struct operands own;
+                if (!keys)
+                    widen_step(pass, step, &own);
+                multiply_step(a, r.row, head, step, keys ? keys[step] : own, query, &sums);
+            }
+            store_sums(sums, pass.top, stage->z);
+        } else if (item < r.items.n) {
+            multiply_slowly(a, r.row, head, heads, lf_item_entry(&r.items, item), stage->z);
+        }
+        __syncwarp();
+        total = add_heads(stage->z[lane], stage->weight, heads, total);
+    }
+    LF_CONTROL(7, if (item < a.score_stride) a.score[r.row * a.score_stride + item] = 1;)
+    if (item < r.items.n)
+        a.score[r.row * a.score_stride + item] = lf_f32_settle(total);
+}
+
+__device__ static struct scored open_row(const struct lf_index_score_args &a, uint32_t row) {
+    struct scored r = {row, 0, lf_items_of(&a.candidates, row, a.visible[row])};
+    LF_CONTROL(10, r.items.n -= r.items.n > 0;) // 10: the newest entry is not scored
+    LF_CONTROL(13, r.items.blocks = NULL;) // 13: a row's blocks ignored
+    return r;
+}
+
+// A block's share of a row.
+__device__ static void score_row(const struct lf_index_score_args &a, struct scored r,
+                                 struct query *query, struct stage *stage) {
+    uint32_t first = (blockIdx.y * WARPS + threadIdx.x / LF_WARP) * PASS;
+    uint32_t step = gridDim.y * WARPS * PASS;
+    if (blockIdx.y * WARPS * PASS >= r.items.n)
+        return;
+    r.span = query_span(a, r.row);
+    fill_query(a, r.row, query);
+    struct pass pass, next;
+    fetch_pass(a, r.row, r.items, first, next.codes);
+    for (; first < r.items.n; first += step) {
+        memcpy(pass.codes, next.codes, sizeof pass.codes);
+        fetch_pass(a, r.row, r.items, first + step, next.codes);
+        open_pass(&pass);
+        score_pass(a, r, first, pass, NULL, *query, stage);
+    }
+}
+
 __global__ static void __launch_bounds__(THREADS, 2)
 index_score_items(struct lf_index_score_args a) {
     lf_take_turn();
     __shared__ struct stage stages[WARPS];
     __shared__ struct query query;
-    uint32_t row = blockIdx.x, warp = threadIdx.x / LF_WARP, lane = threadIdx.x % LF_WARP;
-    uint32_t first = (blockIdx.y * WARPS + warp) * PASS, step = gridDim.y * WARPS * PASS;
-    struct lf_items items = lf_items_of(&a.candidates, row, a.visible[row]);
-    LF_CONTROL(10, items.n -= items.n > 0;) // 10: the newest entry is not scored
-    LF_CONTROL(13, items.blocks = NULL;) // 13: a row's blocks ignored
-    if (blockIdx.y * WARPS * PASS >= items.n)
+    score_row(a, open_row(a, blockIdx.x), &query, &stages[threadIdx.x / LF_WARP]);
+}
+
+// Neighbouring rows of a prompt have one lane's entries: these are widened once for all of them.
+enum { TILE_ROWS = 8, TILED_ROWS = 128 };
+struct row_tile {
+    struct query query[TILE_ROWS];
+    struct stage stage[WARPS];
+    struct scored row[TILE_ROWS];
+};
+
+// Whether all rows of a tile score the entries of one lane; *most: of one row.
+__device__ static bool open_rows(const struct lf_index_score_args &a, uint32_t first,
+                                 uint32_t rows, struct row_tile *tile, uint32_t *most) {
+    bool is_one = true;
+    *most = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        struct scored r = open_row(a, first + i);
+        is_one &= !r.items.blocks && a.row[first + i].lane == a.row[first].lane;
+        *most = r.items.n > *most ? r.items.n : *most;
+        if (threadIdx.x == 0)
+            tile->row[i] = r;
+    }
+    __syncthreads();
+    return is_one;
+}
+
+// A block's share of a tile's rows.
+__device__ static void score_rows(const struct lf_index_score_args &a, uint32_t rows,
+                                  uint32_t most, struct row_tile *tile) {
+    uint32_t first = (blockIdx.y * WARPS + threadIdx.x / LF_WARP) * PASS;
+    const struct lf_items items = {NULL, 1, most};
+    if (blockIdx.y * WARPS * PASS >= most)
         return;
-    uint32_t span = query_span(a, row);
-    fill_query(a, row, &query);
-    struct codes codes[4];
-    fetch_pass(a, row, items, first, codes);
-    for (; first < items.n; first += step) {
-        struct codes now[4] = {codes[0], codes[1], codes[2], codes[3]};
-        fetch_pass(a, row, items, first + step, codes);
-        float total = 0;
-        for (uint32_t head = 0; head < a.heads; head += HEADS) {
-            fill_stage(a, row, head, items, first, span, now, query, &stages[warp]);
-            uint32_t heads = a.heads - head < HEADS ? a.heads - head : (uint32_t)HEADS;
-            total = add_heads(&stages[warp], heads, total);
-        }
-        LF_CONTROL(7, if (first + lane < a.score_stride) a.score[row * a.score_stride + first +
-                   lane] = 1;)
-        if (first + lane < items.n)
-            a.score[row * a.score_stride + first + lane] = lf_f32_settle(total);
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t span = query_span(a, tile->row[i].row);
+        if (threadIdx.x == 0)
+            tile->row[i].span = span;
+        fill_query(a, tile->row[i].row, &tile->query[i]);
+    }
+    for (; first < most; first += gridDim.y * WARPS * PASS) {
+        struct pass pass;
+        struct operands keys[STEPS];
+        fetch_pass(a, tile->row[0].row, items, first, pass.codes);
+        open_pass(&pass);
+#pragma unroll
+        for (uint32_t step = 0; step < STEPS; step++)
+            widen_step(pass, step, &keys[step]);
+#pragma unroll 1
+        for (uint32_t i = 0; i < rows; i++)
+            if (first < tile->row[i].items.n)
+                score_pass(a, tile->row[i], first, pass, keys, tile->query[i],
+                           &tile->stage[threadIdx.x / LF_WARP]);
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS, 2)
+index_score_tiles(struct lf_index_score_args a) {
+    lf_take_turn();
+    LF_DYNAMIC_SHARED(shared);
+    struct row_tile *tile = (struct row_tile *)shared;
+    uint32_t first = blockIdx.x * TILE_ROWS, most;
+    uint32_t rows = a.rows - first < TILE_ROWS ? a.rows - first : (uint32_t)TILE_ROWS;
+    if (open_rows(a, first, rows, tile, &most)) {
+        score_rows(a, rows, most, tile);
+        return;
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        score_row(a, tile->row[i], &tile->query[0], &tile->stage[threadIdx.x / LF_WARP]);
+        __syncthreads();
     }
 }
 
 // How many entries are visible is device memory: blocks share out what the stride has room for.
 void lf_index_score_cuda(struct lf_device *device, const struct lf_index_score_args *args) {
     LF_ASSERT(args->dim % GROUP == 0 && args->dim <= DIM_MAX);
-    uint32_t blocks = lf_blocks(args->score_stride, WARPS * PASS), rows = args->rows;
-    uint32_t most = rows ? lf_blocks(2 * lf_cuda_info(device->cuda)->processors, rows) : 1;
-    dim3 grid(rows, blocks < most ? blocks : most);
-    lf_cuda_launch(device, "index_score", index_score_items, grid, THREADS, *args);
+    bool tiled = args->rows >= TILED_ROWS;
+    uint32_t blocks = lf_blocks(args->score_stride, WARPS * PASS);
+    uint32_t tiles = tiled ? lf_blocks(args->rows, TILE_ROWS) : args->rows;
+    uint32_t most = tiles ? lf_blocks(2 * lf_cuda_info(device->cuda)->processors, tiles) : 1;
+    dim3 grid(tiles, blocks < most ? blocks : most);
+    if (tiled)
+        lf_cuda_launch(device, "index_score", index_score_tiles, grid, THREADS, *args,
+                       (uint32_t)sizeof(struct row_tile));
+    else
+        lf_cuda_launch(device, "index_score", index_score_items, grid, THREADS, *args);
 }
