@@ -311,9 +311,6 @@ void check_attention(struct check *c, const struct sizes *s) {
     many.heads = s->heads < 20 ? s->heads : 20, many.entries = 150;
     for (int kind = 1; kind < 4; kind++)
         attention_problem(c, &many, 33, kind);
-    for (uint32_t topk = 33; topk < 13000; topk += 11000) {
-        many.topk = topk;
-        attention_problem(c, &many, 40, 0);
-        many.heads = 70;
-    }
+    many.topk = 11000, many.heads = 70;
+    attention_problem(c, &many, 33, 0);
 }

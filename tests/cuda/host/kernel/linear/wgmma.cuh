@@ -61,23 +61,26 @@ static inline lf_shared_tile lf_shared_tile_from(lf_shared_tile tile, uint32_t b
     return tile + bytes;
 }
 
-// Number i of a line, counted from where the product begins; the tensor cores turn addresses so.
-static inline uint16_t host_of_tile(lf_shared_tile tile, unsigned line, unsigned i) {
+// Where number i of a line is, counted from where the product begins; addresses are turned so.
+static inline const uint8_t *host_of_tile(lf_shared_tile tile, unsigned line, unsigned i) {
     uintptr_t at = (uintptr_t)tile + line * 128 + i / 8 * 16;
-    uint16_t number;
-    memcpy(&number, (const uint8_t *)(at ^ (at >> 7 & 7) << 4) + i % 8 * 2, sizeof number);
-    return number;
+    return (const uint8_t *)(at ^ (at >> 7 & 7) << 4) + i % 8 * 2;
+}
+
+// Sixteen numbers of a line.
+static inline void host_line(lf_shared_tile tile, unsigned line, uint16_t out[16]) {
+    memcpy(out, host_of_tile(tile, line, 0), 16);
+    memcpy(out + 8, host_of_tile(tile, line, 8), 16);
 }
 
 static inline void lf_wgmma_along(float (&d)[32], lf_shared_tile a, lf_shared_tile b,
                                   bool is_sum) {
     uint16_t row[2][16], column[16];
     unsigned own = host_lane(), first = threadIdx.x / 32 % 4 * 16 + own / 4;
-    for (unsigned k = 0; k < 32; k++)
-        row[k / 16][k % 16] = host_of_tile(a, first + k / 16 * 8, k % 16);
+    host_line(a, first, row[0]);
+    host_line(a, first + 8, row[1]);
     for (unsigned i = 0; i < 32; i++) {
-        for (unsigned k = 0; k < 16; k++)
-            column[k] = host_of_tile(b, i / 4 * 8 + own % 4 * 2 + i % 2, k);
+        host_line(b, i / 4 * 8 + own % 4 * 2 + i % 2, column);
         d[i] = lf_mma_step(row[i % 4 / 2], column, is_sum ? d[i] : 0);
     }
 }
@@ -91,7 +94,7 @@ static inline void lf_wgmma_across(float (&d)[16], const uint32_t a[4], lf_share
     host_gather(lane + own / 4 * 4, 1, 3, row[1]);
     for (unsigned i = 0; i < 16; i++) {
         for (unsigned k = 0; k < 16; k++)
-            column[k] = host_of_tile(b, k, i / 4 * 8 + own % 4 * 2 + i % 2);
+            memcpy(&column[k], host_of_tile(b, k, i / 4 * 8 + own % 4 * 2 + i % 2), 2);
         d[i] = lf_mma_step(row[i % 4 / 2], column, is_sum ? d[i] : 0);
     }
     host_unshare();
