@@ -267,7 +267,7 @@ bool lf_cuda_overlaps(struct lf_cuda *cuda) {
 }
 
 void *lf_cuda_scratch(struct lf_cuda *cuda) {
-    return cuda->scratch;
+    return cuda->is_aside ? NULL : cuda->scratch;
 }
 
 uint32_t *lf_cuda_counters(struct lf_cuda *cuda) {

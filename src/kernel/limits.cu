@@ -64,7 +64,7 @@ __global__ static void __launch_bounds__(THREADS, 1) limit_products(struct produ
         lf_wgmma_begin();
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++)
-            lf_wgmma_bf16(sum, a, lf_shared_rows_at(rows, HALF_BYTES), true);
+            lf_wgmma_bf16(sum, a, lf_shared_rows_at(lf_shared_base_of(rows), HALF_BYTES), true);
         lf_wgmma_commit();
         lf_wgmma_wait<0>();
     }

@@ -154,6 +154,9 @@ void check_linear(struct check *c, const struct sizes *s) {
         linear_small(c, s);
         return;
     }
+    // More rows than a device has memory to put in order at once, and two jobs of them.
+    struct map long_many[] = {{LF_WEIGHT_FP8, 4, IN_MAX, 1700}, {LF_WEIGHT_FP8, 2, IN_MAX, 130}};
+    linear_problem(c, s->name, long_many, 2, STYLE_NORMAL);
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
         for (enum style style = STYLE_NORMAL; style < STYLES; style++) {
             uint32_t rows = s->rows[i] < 70 ? s->rows[i] : 70;

@@ -17,23 +17,28 @@ struct wide_shape {
     static const uint32_t places = slots + 1;                       // tiles known there
     static const uint32_t of_groups = 64 * groups, outs = of_groups * blocks;
     static const uint32_t codes_bytes = slabs * outs * WIDE_SLAB_BYTES;
-    // Eight numbers of all rows make half a step; four halves further begin at other banks.
-    static const uint32_t half_bytes = rows * 16 + 16, rows_bytes = k / 8 * half_bytes;
+    // Rows lie in memory as a slot has them (linear_order.cuh).
+    static const bool is_ordered = format != LF_WEIGHT_MXFP4 && rows == 128;
+    // Eight numbers of all rows make half a step; stored by words four halves begin at other banks.
+    static const uint32_t half_bytes = rows * 16 + (is_ordered ? 0 : 16);
+    static const uint32_t rows_bytes = k / 8 * half_bytes;
     static const uint32_t passes = rows / 16; // in which the rows are brought
-    static const uint32_t ahead = passes > 4 || groups > 2 ? 2 : 4; // quarters of rows on the way
+    static const uint32_t ahead = passes > 4 ? 2 : 4; // quarters of rows on the way
     static_assert(ahead % quarters == 0, "a quarter's place among those on the way is its own");
     // Registers of a thread that brings and of one that multiplies: together what all begin with.
     static const uint32_t multiply = groups * WIDE_GROUP, threads = multiply + WIDE_GROUP;
-    static const uint32_t turns = groups > 2 ? 1 : 2; // operands of a thread that are kept apart
-    static const uint32_t bring_registers = groups > 2 ? 64 : 120;
-    static const uint32_t multiply_registers = groups > 2 ? 104 : 192;
+    // A slot is full when its warps have said so, or its threads' copies and its rows are there.
+    static const uint32_t full_passes = is_ordered ? WIDE_GROUP + 1 : WIDE_GROUP / LF_WARP;
+    static const uint32_t bring_registers = groups > 2 ? 96 : 120;
+    static const uint32_t multiply_registers = groups > 2 ? 96 : 192;
 };
 
-// What a stage needs.
+// What a stage needs; warps that bring pass full, those that multiply empty.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 struct alignas(128) wide_slot {
     typedef wide_shape<format, rows, groups, blocks> shape;
     uint8_t codes[shape::codes_bytes], rows_of[shape::rows_bytes];
+    lf_barrier full, empty;
 };
 
 // Shared memory of a block. Before a tile's place is overwritten its first stage was emptied.
@@ -42,7 +47,7 @@ struct wide_block {
     typedef wide_shape<format, rows, groups, blocks> shape;
     struct wide_slot<format, rows, groups, blocks> slot[shape::slots];
     struct lf_linear_place place[shape::places];
-    lf_barrier full[shape::slots], empty[shape::slots]; // of slots: by warps that bring, multiply
+    lf_barrier nobodys; // of a slot that no stage was in
 };
 
 // Where a thread's share of the next stage lies: 16 bytes at so many times 16 from the first.
@@ -50,7 +55,7 @@ template <enum lf_weight_format format, int rows, int groups, int blocks>
 struct wide_source {
     typedef wide_shape<format, rows, groups, blocks> shape;
     uint32_t tile, place, k, in; // k: of the stage
-    const uint8_t *codes;
+    const uint8_t *codes, *ordered; // ordered: rows of the stage
     const uint16_t *x;
     uint32_t code_at[shape::outs / 32], x_at[shape::passes]; // output t/4 of 32; row t/8 of 16
 };
@@ -90,17 +95,16 @@ __device__ static uint32_t wide_first(uint32_t quarter) {
            wide_eight<format>() * (format == LF_WEIGHT_BF16 ? 4 * elements : 8);
 }
 
-// The source of a tile's first stage. Rows and outputs past the last are the last once more.
+// A tile's codes from the first stage on. Outputs past the last are the last once more.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void seek_source(const struct lf_linear_place &place,
-                                   struct wide_source<format, rows, groups, blocks> *from) {
+__device__ static void seek_codes(const struct lf_linear_place &place,
+                                  struct wide_source<format, rows, groups, blocks> *from) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     const struct lf_linear_work &w = place.w;
     uint32_t t = threadIdx.x % WIDE_GROUP;
     from->k = 0;
     from->in = w.in;
     from->codes = w.data;
-    from->x = w.x;
 #pragma unroll
     for (uint32_t i = 0; i < shape::outs / 32; i++) {
         uint32_t o = place.out + i * 32 + t / 4;
@@ -108,6 +112,20 @@ __device__ static void seek_source(const struct lf_linear_place &place,
         from->code_at[i] =
             (uint32_t)(lf_chunk_at<format>((size_t)o * w.in + t % 4 * shape::elements) / 16);
     }
+}
+
+// The same of its rows.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void seek_rows(const struct lf_linear_place &place,
+                                 struct wide_source<format, rows, groups, blocks> *from) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const struct lf_linear_work &w = place.w;
+    if constexpr (shape::is_ordered) {
+        size_t stages = (w.in + shape::k - 1) / shape::k;
+        from->ordered = (const uint8_t *)w.x + place.row / rows * stages * shape::rows_bytes;
+        return;
+    }
+    from->x = w.x;
 #pragma unroll
     for (uint32_t p = 0; p < shape::passes; p++) {
         uint32_t r = place.row + wide_row(p);
@@ -119,8 +137,8 @@ __device__ static void seek_source(const struct lf_linear_place &place,
 
 // Codes of the stage: 16 bytes of an output's chunk at a time.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void send_codes(const struct wide_source<format, rows, groups, blocks> &from,
-                                  uint8_t *to) {
+__device__ static void
+send_codes(const struct wide_source<format, rows, groups, blocks> &from, uint8_t *to) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     uint32_t t = threadIdx.x % WIDE_GROUP;
 #pragma unroll
@@ -175,14 +193,16 @@ store_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>
 
 // The source's tile: its place goes to those that multiply. False: there is none.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static bool begin_source(const struct lf_linear_tiles &tiles,
-                                    struct wide_block<format, rows, groups, blocks> *block,
-                                    struct wide_source<format, rows, groups, blocks> *from) {
+__device__ static bool
+begin_source(const struct lf_linear_tiles &tiles,
+             struct wide_block<format, rows, groups, blocks> *block,
+             struct wide_source<format, rows, groups, blocks> *from) {
     if (from->tile >= tiles.all)
         return false;
     struct lf_linear_place place = lf_find_tile(tiles, from->tile, rows,
                                                 wide_shape<format, rows, groups, blocks>::outs);
-    seek_source(place, from);
+    seek_codes(place, from);
+    seek_rows(place, from);
     if (threadIdx.x % WIDE_GROUP == 0)
         block->place[from->place] = place;
     from->place = wide_next(from->place, wide_shape<format, rows, groups, blocks>::places);
@@ -191,9 +211,10 @@ __device__ static bool begin_source(const struct lf_linear_tiles &tiles,
 
 // A stage further, at a tile's end to the next. False: there is none.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static bool next_stage(const struct lf_linear_tiles &tiles,
-                                  struct wide_block<format, rows, groups, blocks> *block,
-                                  struct wide_source<format, rows, groups, blocks> *from) {
+__device__ static bool
+next_stage(const struct lf_linear_tiles &tiles,
+           struct wide_block<format, rows, groups, blocks> *block,
+           struct wide_source<format, rows, groups, blocks> *from) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     from->k += shape::k;
     if (from->k >= from->in) {
@@ -201,6 +222,7 @@ __device__ static bool next_stage(const struct lf_linear_tiles &tiles,
         return begin_source(tiles, block, from);
     }
     from->codes += shape::slabs * WIDE_SLAB_BYTES;
+    from->ordered += shape::rows_bytes;
     return true;
 }
 
@@ -217,7 +239,7 @@ show_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>:
         return;
     lf_copies_wait<shape::ahead + shape::quarters - 2>();
     lf_show_tensor_cores();
-    lf_barrier_pass(&block->full[slot]);
+    lf_barrier_pass(&block->slot[slot].full);
 }
 
 // All stages of all tiles of the block. Some quarters are on their way to registers.
@@ -242,9 +264,11 @@ __device__ static void bring_tiles(const struct lf_linear_tiles &tiles,
             }
             if (is_left) {
                 if (!quarter && sent >= shape::slots * shape::quarters)
-                    lf_barrier_wait(&block->empty[to], turn);
+                    lf_barrier_wait(&block->slot[to].empty, turn);
                 if (!quarter)
                     send_codes(from, block->slot[to].codes);
+                // Loads that the compiler moved ahead of copies would be waited for with them.
+                __syncwarp();
                 load_quarter(from, quarter, &own[i]);
                 to = is_last ? wide_next(to, shape::slots) : to;
                 turn ^= is_last && !to;
@@ -255,4 +279,27 @@ __device__ static void bring_tiles(const struct lf_linear_tiles &tiles,
         }
         are_sent = true;
     }
+}
+
+// The same where rows are in order: nothing goes through registers, all slots can be on their way.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void bring_ordered(const struct lf_linear_tiles &tiles,
+                                     struct wide_block<format, rows, groups, blocks> *block) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    struct wide_source<format, rows, groups, blocks> from = {};
+    uint32_t to = 0, turn = 1;
+    from.tile = blockIdx.x;
+    for (bool is_left = begin_source(tiles, block, &from); is_left;
+         is_left = next_stage(tiles, block, &from)) {
+        lf_barrier_wait(&block->slot[to].empty, turn);
+        if (threadIdx.x % WIDE_GROUP == 0)
+            lf_barrier_pass_bytes(&block->slot[to].full, block->slot[to].rows_of, from.ordered,
+                                  shape::rows_bytes);
+        send_codes(from, block->slot[to].codes);
+        lf_barrier_pass_copies(&block->slot[to].full);
+        to = wide_next(to, shape::slots);
+        turn ^= !to;
+    }
+    lf_copies_commit();
+    lf_copies_wait<0>();
 }

@@ -1,5 +1,6 @@
 #include "kernel/linear/linear.h"
 
+#include "kernel/linear/linear_order.cuh"
 #include "kernel/linear/linear_plain.cuh"
 #include "kernel/linear/linear_stream.cuh"
 #include "kernel/linear/linear_wide.cuh"
@@ -76,6 +77,56 @@ static void launch_wide(struct lf_device *device, struct listed *jobs, uint32_t 
     launch_form(device, &form, jobs);
 }
 
+// Of a job the rows from `first` on that there is room for are put in order; returns how many.
+template <enum lf_weight_format format>
+static uint32_t order_rows(struct lf_device *device, const struct lf_linear_work &job,
+                           uint32_t first, struct listed *ordered, size_t *used) {
+    const size_t tile = order_bytes<format>(job.in), room = LF_CUDA_SCRATCH_BYTES - *used;
+    uint32_t left = job.rows - first, most = (uint32_t)(room / tile) * ORDER_ROWS;
+    uint32_t rows = left < most ? left : most, tiles = lf_blocks(rows, ORDER_ROWS);
+    size_t y_bytes = job.y_stride * (job.y_f32 ? sizeof(float) : sizeof(uint16_t));
+    if (!rows)
+        return 0;
+    struct order_work work = {job.x_index ? job.x : job.x + first * job.x_stride,
+                              job.x_index ? job.x_index + first : NULL, job.x_stride, job.in, rows,
+                              (uint8_t *)lf_cuda_scratch(device->cuda) + *used};
+    lf_cuda_launch(device, "linear", linear_order<format>,
+                   dim3((uint32_t)(tile / order_shape<format>::rows_bytes), tiles), ORDER_THREADS,
+                   work);
+    struct lf_linear_work *own = &ordered->launch.own[ordered->launch.jobs++];
+    *own = job;
+    own->rows = rows;
+    own->x = (const uint16_t *)work.to;
+    own->y = (char *)job.y + first * y_bytes;
+    *used += tiles * tile;
+    return rows;
+}
+
+// Jobs of many rows: in order first, as many at a time as there is room for, and then their tiles.
+template <enum lf_weight_format format>
+static void launch_ordered(struct lf_device *device, const struct listed *jobs) {
+    const struct lf_linear_launch &all = jobs->launch;
+    struct listed ordered = *jobs;
+    size_t used = 0;
+    ordered.launch.jobs = 0;
+    ordered.launch.is_ordered = true;
+    for (uint32_t j = 0; j < all.jobs; j++) {
+        bool are_many = lf_tile_rows(format, all.whole, all.orders, all.own[j].rows) == ORDER_ROWS;
+        for (uint32_t first = 0; are_many && first < all.own[j].rows;) {
+            uint32_t rows = order_rows<format>(device, all.own[j], first, &ordered, &used);
+            first += rows;
+            if (rows && ordered.launch.jobs < LF_LINEAR_OWN_JOBS)
+                continue;
+            LF_ASSERT(ordered.launch.jobs);
+            launch_wide<format, ORDER_ROWS, 2, 1>(device, &ordered, 1);
+            ordered.launch.jobs = 0;
+            used = 0;
+        }
+    }
+    if (ordered.launch.jobs)
+        launch_wide<format, ORDER_ROWS, 2, 1>(device, &ordered, 1);
+}
+
 // The sizes of tiles that lf_tile_rows names.
 template <enum lf_weight_format format>
 static void launch_sizes(struct lf_device *device, struct listed *jobs) {
@@ -90,7 +141,8 @@ static void launch_sizes(struct lf_device *device, struct listed *jobs) {
         launch_wide<format, 128, 2, 1>(device, jobs, 97);
     } else {
         launch_wide<format, 64, 2, 1>(device, jobs, 17);
-        launch_wide<format, 128, 2, 1>(device, jobs, 65);
+        if (jobs->launch.orders)
+            launch_ordered<format>(device, jobs);
     }
 }
 
@@ -137,6 +189,9 @@ static void launch_format(struct lf_device *device, const struct lf_linear_args 
         list_jobs(device, args, format, &j, &jobs);
         if (!jobs.launch.jobs)
             return;
+        // Rows are put in order in memory that launches beside others do not have.
+        jobs.launch.orders = !jobs.launch.table && !jobs.has_groups &&
+                             lf_cuda_scratch(device->cuda) != NULL;
         // Not read where there is one part.
         jobs.launch.parts_inverse = 0xFFFFFFFFu / jobs.launch.parts + 1;
         launch_sizes<format>(device, &jobs);

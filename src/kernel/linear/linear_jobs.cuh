@@ -30,13 +30,13 @@ __device__ static inline struct lf_linear_work lf_work_of_rows(const struct lf_l
     return own;
 }
 
-// Rows of the tiles that suit a job of n rows. whole: of all jobs of its launch.
+// Rows of the tiles that suit a job of n rows. whole, orders: of all jobs of its launch.
 __host__ __device__ static inline uint32_t lf_tile_rows(enum lf_weight_format format, bool whole,
-                                                        uint32_t n) {
+                                                        bool orders, uint32_t n) {
     if (n <= 16 || !whole)
         return n <= 8 ? 8 : 16;
     if (format != LF_WEIGHT_MXFP4)
-        return n <= 64 ? 64 : 128;
+        return n <= 64 || !orders ? 64 : 128;
     if (n <= 32 || n > 256)
         return n <= 32 ? 32 : 128;
     // Where tiles of 48, 64 or 128 have the fewest rows in all, the largest such.
@@ -57,6 +57,8 @@ struct lf_linear_launch {
     bool whole;           // all jobs are
     bool has_chosen_rows; // a kernel before this one wrote groups or indices
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
+    bool orders;          // rows of BF16 and FP8 maps of many rows are put in order ahead of them
+    bool is_ordered;      // x is what linear_order.cuh made of it; all jobs have tiles
     uint32_t end[LF_LINEAR_OWN_JOBS];
     struct lf_linear_work own[LF_LINEAR_OWN_JOBS];
 };
@@ -79,7 +81,9 @@ struct lf_linear_place {
 __host__ __device__ static inline uint32_t lf_tiles_of(const struct lf_linear_launch &launch,
                                                        uint32_t n, uint32_t out, uint32_t outs) {
     uint32_t rows = launch.tile_rows;
-    if (!n || lf_tile_rows(launch.format, launch.whole, n) != rows)
+    bool are_own =
+        launch.is_ordered || lf_tile_rows(launch.format, launch.whole, launch.orders, n) == rows;
+    if (!n || !are_own)
         return 0;
     return (n + rows - 1) / rows * ((out + outs - 1) / outs);
 }

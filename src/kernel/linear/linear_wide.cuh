@@ -20,124 +20,221 @@ __device__ static inline uint32_t wide_out(void) {
     return threadIdx.x / LF_WARP * 16 + threadIdx.x % LF_WARP / 4;
 }
 
-// 127 past the row's end, where codes are zeros.
-template <enum lf_weight_format format>
-__device__ static uint32_t load_scale(const struct wide_target &to, uint32_t out, uint32_t k) {
-    uint32_t o = out < to.w.out ? out : to.w.out - 1;
-    if (format == LF_WEIGHT_BF16 || k >= to.w.in)
-        return 127;
-    return to.w.scale[lf_scale_at<format>(to.w.in, o, k)];
-}
-
 // Scales of the lane's chunks of a stage: of each block and slab, of both outputs.
 template <uint32_t blocks, uint32_t slabs>
 struct wide_scales {
     uint32_t of[blocks * slabs][2];
 };
 
-// Of the stage that begins at element k0. FP8's outputs of a warp have one scale together.
+// Where a lane's scales of a stage lie, of each block's outputs; left: elements from its first on.
+template <uint32_t blocks>
+struct wide_scale_source {
+    const uint8_t *at[blocks][2];
+    int32_t left;
+};
+
 template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void
-load_scales(const struct wide_target &to, uint32_t k0,
-            struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> *scale) {
+__device__ static struct wide_scale_source<blocks> seek_scales(const struct lf_linear_work &w,
+                                                               uint32_t out) {
     typedef wide_shape<format, rows, groups, blocks> shape;
+    struct wide_scale_source<blocks> from = {};
+    uint32_t k = threadIdx.x % 4 * shape::elements;
+    from.left = (int32_t)(w.in - k);
 #pragma unroll
-    for (uint32_t i = 0; i < blocks * shape::slabs; i++) {
-        uint32_t out = to.out + i / shape::slabs * shape::of_groups;
-        uint32_t k = k0 + i % shape::slabs * shape::slab + threadIdx.x % 4 * shape::elements;
-        scale->of[i][0] = load_scale<format>(to, out, k);
-        scale->of[i][1] = format == LF_WEIGHT_FP8 ? scale->of[i][0]
-                                                  : load_scale<format>(to, out + 8, k);
+    for (uint32_t i = 0; i < 2 * blocks; i++) {
+        uint32_t o = out + i / 2 * shape::of_groups + i % 2 * 8;
+        o = o < w.out ? o : w.out - 1;
+        from.at[i / 2][i % 2] = w.scale + lf_scale_at<format>(w.in, o, k);
     }
+    return from;
 }
 
-// A lane's codes of a slab.
-__device__ static inline void load_codes(const uint8_t *codes, uint32_t word[4]) {
-    uint4 four = *(const uint4 *)codes;
+// The next stage's; 127 past the row's end, where codes are zeros. FP8: one for all of a warp.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void
+load_scales(struct wide_scale_source<blocks> *from,
+            struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> *scale) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const uint32_t outputs = format == LF_WEIGHT_BF16 ? 0 : format == LF_WEIGHT_FP8 ? 1 : 2;
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * blocks * shape::slabs; i++) {
+        const uint32_t b = i / 2 / shape::slabs, slab = i / 2 % shape::slabs;
+        uint32_t value = 127;
+        if (i % 2 < outputs && from->left > (int32_t)(slab * shape::slab))
+            value = from->at[b][i % 2][slab * shape::slab / 32];
+        scale->of[i / 2][i % 2] = format == LF_WEIGHT_FP8 && i % 2 ? scale->of[i / 2][0] : value;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * blocks; i++)
+        from->at[i / 2][i % 2] += shape::k / 32;
+    from->left -= shape::k;
+}
+
+// A lane's codes of a slab: of its output and of that 8 further.
+struct wide_codes {
+    uint32_t low[4], high[4];
+};
+
+__device__ static inline void load_word4(lf_shared_base at, uint32_t word[4]) {
+    uint4 four = lf_load_shared_16(at);
     word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
 }
 
-// The operands of some eights of both outputs: two steps each.
-template <enum lf_weight_format format, uint32_t eights>
-__device__ static void decode_eights(const uint32_t *low, const uint32_t *high,
-                                     const uint32_t scale[2], bool is_odd, uint32_t *a) {
-    uint32_t pair[8 * eights];
-    lf_decode<format, 32 / lf_chunk_elements(format) * eights>(low, high, scale, is_odd, pair);
+// slot: its own codes, from the lane's first output of the block.
+__device__ static inline void load_codes(lf_shared_base slot, struct wide_codes *codes) {
+    slot += wide_out() * WIDE_SLAB_BYTES + threadIdx.x % 4 * 16;
+    load_word4(slot, codes->low);
+    load_word4(slot + 8 * WIDE_SLAB_BYTES, codes->high);
+}
+
+// The operands of an eight of both outputs: two steps.
+template <enum lf_weight_format format>
+__device__ static void decode_eight(const uint32_t *low, const uint32_t *high,
+                                    const uint32_t scale[2], bool is_odd, uint32_t a[8]) {
+    uint32_t pair[8];
+    lf_decode<format, 32 / lf_chunk_elements(format)>(low, high, scale, is_odd, pair);
 #pragma unroll
-    for (uint32_t i = 0; i < 4 * eights; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         a[i / 2 * 4 + i % 2 * 2] = pair[i];
-        a[i / 2 * 4 + i % 2 * 2 + 1] = pair[4 * eights + i];
+        a[i / 2 * 4 + i % 2 * 2 + 1] = pair[4 + i];
     }
 }
 
-// Steps begin. Where `turns` is 2 they may go on, but those ahead of them have ended.
-template <int rows, uint32_t steps, uint32_t turns>
-__device__ static void add_steps(const uint32_t *a, lf_shared_rows rows_of, uint32_t half_bytes,
+// The steps of an eight begin and go on.
+template <int rows>
+__device__ static void add_steps(const uint32_t a[8], lf_shared_rows rows_of, uint32_t half_bytes,
                                  bool is_sum, float (&sum)[rows / 2]) {
     lf_wgmma_begin();
-#pragma unroll
-    for (uint32_t step = 0; step < steps; step++)
-        lf_wgmma_bf16(sum, a + 4 * step, lf_shared_rows_from(rows_of, 2 * step * half_bytes),
-                      step || is_sum);
+    lf_wgmma_bf16(sum, a, rows_of, is_sum);
+    lf_wgmma_bf16(sum, a + 4, lf_shared_rows_from(rows_of, 2 * half_bytes), true);
     lf_wgmma_commit();
-    lf_wgmma_wait<turns - 1>();
 }
 
-// Operands of the steps under way and of those that are decoded meanwhile.
-template <uint32_t turns>
-struct wide_operands {
-    uint32_t of[turns][16];
+// Where a warpgroup is among the slots and places: turn changes with the first slot.
+struct wide_turn {
+    lf_shared_base first, slot, emptied; // emptied: the barrier of the slot before
+    uint32_t turn, place;
 };
 
-// A stage's steps. emptied: of the stage before, once its steps have ended.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void next_slot(struct wide_turn *at) {
+    typedef wide_slot<format, rows, groups, blocks> slot;
+    at->emptied = at->slot + offsetof(slot, empty);
+    at->slot += (uint32_t)sizeof(slot);
+    if (at->slot == at->first + slot::shape::slots * (uint32_t)sizeof(slot))
+        at->slot = at->first, at->turn ^= 1;
+}
+
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void wait_full(const struct wide_turn &at) {
+    typedef wide_slot<format, rows, groups, blocks> slot;
+    lf_barrier_wait(at.slot + offsetof(slot, full), at.turn);
+}
+
+// Codes of eights that become operands next: those of slab `of` of a slot, block by block.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void load_slab(lf_shared_base slot, uint32_t of, struct wide_codes *codes) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    load_codes(slot + (of % shape::slabs * shape::outs + of / shape::slabs * shape::of_groups) *
+                          WIDE_SLAB_BYTES, codes);
+}
+
+// What a warpgroup holds of a tile under way.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+struct wide_state {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    struct wide_turn *at;
+    struct wide_codes codes;
+    uint32_t a[2][8]; // operands of the steps under way and of those that are decoded meanwhile
+    struct wide_sums<rows, blocks> sums;
+    lf_shared_base slot, emptied; // of the present stage
+    lf_shared_rows rows_of;
+};
+
+// While a slab's last steps go on: the codes of the next, which may be the next stage's first.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void load_next(struct wide_state<format, rows, groups, blocks> *s, uint32_t next,
+                                 bool is_last) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const bool is_there = next < blocks * shape::slabs;
+    if (!is_there) {
+        next_slot<format, rows, groups, blocks>(s->at);
+        if (!is_last)
+            wait_full<format, rows, groups, blocks>(*s->at);
+    }
+    if (format != LF_WEIGHT_BF16 && (is_there || !is_last))
+        load_slab<format, rows, groups, blocks>(is_there ? s->slot : s->at->slot,
+                                                is_there ? next : 0, &s->codes);
+}
+
+// The steps of slab `of` of a stage. is_odd: its codes or scales may be.
+template <bool is_odd, enum lf_weight_format format, int rows, int groups, int blocks>
+__device__ static void multiply_slab(struct wide_state<format, rows, groups, blocks> *s,
+                                     uint32_t of, const uint32_t scale[2], bool is_sum,
+                                     bool is_last) {
+    typedef wide_shape<format, rows, groups, blocks> shape;
+    const uint32_t eights = shape::elements / 8, words = 4 / eights, slab = of % shape::slabs;
+#pragma unroll
+    for (uint32_t eight = 0; eight < eights; eight++) {
+        const uint32_t i = of * eights + eight;
+        decode_eight<format>(s->codes.low + eight * words, s->codes.high + eight * words, scale,
+                             is_odd, s->a[i % 2]);
+        add_steps<rows>(s->a[i % 2],
+                        lf_shared_rows_from(s->rows_of,
+                                            (slab * eights + eight) * 4 * shape::half_bytes),
+                        shape::half_bytes, slab || eight || is_sum,
+                        s->sums.part[of / shape::slabs]);
+        if (eight + 1 == eights)
+            load_next(s, of + 1, is_last);
+        lf_wgmma_wait<1>();
+        lf_wgmma_read(s->a[(i + 1) % 2]);
+        if (!i)
+            lf_barrier_pass(s->emptied);
+    }
+}
+
+// A stage's steps. All lanes of a warp decode one way; bf16 codes, which are operands, come late.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 __device__ static void multiply_stage(
-    const struct wide_slot<format, rows, groups, blocks> &slot,
+    struct wide_state<format, rows, groups, blocks> *s,
     const struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> &scale,
-    bool is_sum, lf_barrier *emptied,
-    struct wide_operands<wide_shape<format, rows, groups, blocks>::turns> *a,
-    struct wide_sums<rows, blocks> *sums) {
+    bool is_sum, bool is_last) {
     typedef wide_shape<format, rows, groups, blocks> shape;
-    // Eights at once, their words; times in a slab.
-    const uint32_t eights = format == LF_WEIGHT_BF16 ? 1 : 2, words = 32 / shape::elements * eights;
-    const uint32_t times = 4 / words;
-    const lf_shared_rows rows_of = lf_shared_rows_at(slot.rows_of, shape::half_bytes);
-    uint32_t low[4], high[4];
-    bool is_odd = false;
+    s->slot = s->at->slot;
+    s->emptied = s->at->emptied;
+    s->rows_of = lf_shared_rows_at(s->slot + shape::codes_bytes, shape::half_bytes);
 #pragma unroll
-    for (uint32_t i = 0; i < blocks * shape::slabs * times; i++) {
-        const uint32_t b = i / (shape::slabs * times), slab = i / times % shape::slabs;
-        const uint32_t at = i % times, turn = i % shape::turns, *of = scale.of[i / times];
-        const uint8_t *codes =
-            slot.codes + threadIdx.x % 4 * 16 +
-            (slab * shape::outs + b * shape::of_groups + wide_out()) * WIDE_SLAB_BYTES;
-        if (at == 0) {
-            load_codes(codes, low);
-            load_codes(codes + 8 * WIDE_SLAB_BYTES, high);
-            is_odd = lf_are_odd<format, 4>(low, high, of);
-        }
-        decode_eights<format, eights>(low + at * words, high + at * words, of, is_odd, a->of[turn]);
-        add_steps<rows, 2 * eights, shape::turns>(
-            a->of[turn],
-            lf_shared_rows_from(rows_of, (slab * times + at) * 4 * eights * shape::half_bytes),
-            shape::half_bytes, slab || at || is_sum, sums->part[b]);
-        lf_wgmma_read(a->of[(turn + 1) % shape::turns]);
-        if (!i && emptied)
-            lf_barrier_pass(emptied);
+    for (uint32_t of = 0; of < blocks * shape::slabs; of++) {
+        if (format == LF_WEIGHT_BF16)
+            load_slab<format, rows, groups, blocks>(s->slot, of, &s->codes);
+        if (lf_are_odd<format, 4>(s->codes.low, s->codes.high, scale.of[of]))
+            multiply_slab<true>(s, of, scale.of[of], is_sum, is_last);
+        else
+            multiply_slab<false>(s, of, scale.of[of], is_sum, is_last);
     }
 }
 
 // The next part begins: until its first product is done its sums hold the one before.
 template <int rows, int blocks>
-__device__ static void end_part(bool is_first, struct wide_sums<rows, blocks> *sums) {
+__device__ static void end_part(struct wide_sums<rows, blocks> *sums) {
     lf_wgmma_wait<0>();
 #pragma unroll
     for (int b = 0; b < blocks; b++) {
         lf_wgmma_settle(sums->part[b]);
 #pragma unroll
         for (int i = 0; i < rows / 2; i++)
-            sums->total[b][i] = is_first ? sums->part[b][i] : sums->total[b][i] + sums->part[b][i];
+            sums->total[b][i] = sums->total[b][i] + sums->part[b][i];
     }
+}
+
+// What leaves any number as it is.
+template <int rows, int blocks>
+__device__ static void begin_sums(struct wide_sums<rows, blocks> *sums) {
+#pragma unroll
+    for (int b = 0; b < blocks; b++)
+#pragma unroll
+        for (int i = 0; i < rows / 2; i++)
+            sums->total[b][i] = -0.0f, sums->part[b][i] = 0.0f;
 }
 
 template <int rows, int blocks>
@@ -151,12 +248,6 @@ __device__ static void store_tile(const struct wide_target &to, uint32_t of_grou
                          to.out + b * of_groups + i % 4 / 2 * 8, sums.total[b][i]);
 }
 
-// Which slot and place a warpgroup is at: turn changes with the first slot.
-struct wide_turn {
-    uint32_t slot, turn, place;
-    lf_barrier *emptied; // of the slot before
-};
-
 // All of K of a tile whose first stage is full.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 __device__ static void run_tile(struct wide_block<format, rows, groups, blocks> *block,
@@ -165,37 +256,38 @@ __device__ static void run_tile(struct wide_block<format, rows, groups, blocks> 
     const uint32_t in_part = LF_LINEAR_PART / shape::k;
     const struct lf_linear_place &place = block->place[at->place];
     struct wide_target to = {place.w, place.row, place.out + wide_out()};
-    struct wide_sums<rows, blocks> sums = {};
+    struct wide_scale_source<blocks> from =
+        seek_scales<format, rows, groups, blocks>(to.w, to.out);
     struct wide_scales<blocks, shape::slabs> scale, next;
-    struct wide_operands<shape::turns> a = {};
+    struct wide_state<format, rows, groups, blocks> state = {};
     uint32_t stages = lf_same((to.w.in + shape::k - 1) / shape::k);
-    load_scales<format, rows, groups, blocks>(to, 0, &next);
+    state.at = at;
+    begin_sums(&state.sums);
+    if (format != LF_WEIGHT_BF16)
+        load_codes(at->slot, &state.codes);
+    load_scales<format, rows, groups, blocks>(&from, &next);
     for (uint32_t first = 0; first < stages; first += in_part) {
         uint32_t past = first + in_part < stages ? first + in_part : stages;
         for (uint32_t s = first; s < past; s++) {
-            if (s)
-                lf_barrier_wait(&block->full[at->slot], at->turn);
             scale = next;
-            load_scales<format, rows, groups, blocks>(to, (s + 1) * shape::k, &next);
-            multiply_stage<format, rows, groups, blocks>(block->slot[at->slot], scale, s > first,
-                                                         at->emptied, &a, &sums);
-            at->emptied = &block->empty[at->slot];
-            at->slot = wide_next(at->slot, shape::slots);
-            at->turn ^= !at->slot;
+            load_scales<format, rows, groups, blocks>(&from, &next);
+            multiply_stage<format, rows, groups, blocks>(&state, scale, s > first,
+                                                         s + 1 == stages);
         }
-        end_part<rows, blocks>(first == 0, &sums);
-        lf_wgmma_read(a.of[0]);
-        lf_wgmma_read(a.of[shape::turns - 1]);
+        end_part<rows, blocks>(&state.sums);
+        lf_wgmma_read(state.a[0]);
+        lf_wgmma_read(state.a[1]);
     }
-    store_tile<rows, blocks>(to, shape::of_groups, sums);
+    store_tile<rows, blocks>(to, shape::of_groups, state.sums);
 }
 
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 __device__ static void multiply_tiles(const struct lf_linear_tiles &tiles,
                                       struct wide_block<format, rows, groups, blocks> *block) {
-    struct wide_turn at = {};
+    const lf_shared_base first = lf_shared_base_of(block->slot);
+    struct wide_turn at = {first, first, lf_shared_base_of(&block->nobodys), 0, 0};
     for (uint32_t t = blockIdx.x; t < tiles.all; t += gridDim.x) {
-        lf_barrier_wait(&block->full[at.slot], at.turn);
+        wait_full<format, rows, groups, blocks>(at);
         run_tile(block, &at);
         at.place = wide_next(at.place, wide_shape<format, rows, groups, blocks>::places);
     }
@@ -210,15 +302,21 @@ linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
     LF_DYNAMIC_SHARED(shared);
     auto *block = (struct wide_block<format, rows, groups, blocks> *)shared;
     if (threadIdx.x < shape::slots) {
-        lf_barrier_open(&block->full[threadIdx.x], WIDE_GROUP / LF_WARP);
-        lf_barrier_open(&block->empty[threadIdx.x], shape::multiply / LF_WARP);
+        lf_barrier_open(&block->slot[threadIdx.x].full, shape::full_passes);
+        lf_barrier_open(&block->slot[threadIdx.x].empty, shape::multiply / LF_WARP);
     }
+    if (threadIdx.x == shape::slots)
+        lf_barrier_open(&block->nobodys, shape::multiply / LF_WARP);
+    lf_show_tensor_cores();
     struct lf_linear_tiles tiles = lf_list_jobs(launch, lf_load_heads(launch), shape::outs,
                                                 (struct lf_linear_live *)(block + 1));
     __syncthreads();
     if (threadIdx.x >= shape::multiply) {
         lf_registers_fewer<shape::bring_registers>();
-        bring_tiles(tiles, block);
+        if constexpr (shape::is_ordered)
+            bring_ordered(tiles, block);
+        else
+            bring_tiles(tiles, block);
     } else {
         lf_registers_more<shape::multiply_registers>();
         multiply_tiles(tiles, block);

@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>
+#include "kernel/linear/stream.cuh"
 
 // d += a . b. Lane l has outputs l/4 and l/4+8 of a, row l/4 of b, rows 2(l%4) and +1 of d.
 __device__ static inline void lf_mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]) {
@@ -38,13 +39,6 @@ __device__ static inline uint32_t lf_signed_bytes(uint32_t word) {
     uint32_t halves;
     asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(word), "n"(0x9180 + first * 0x1111));
     return halves;
-}
-
-// Where shared memory begins, for addresses by offsets.
-typedef uint32_t lf_shared_base;
-
-__device__ static inline lf_shared_base lf_shared_base_of(const void *at) {
-    return (uint32_t)__cvta_generic_to_shared(at);
 }
 
 // word[i]: numbers 2(l%4), +1 of row l/4 of a matrix, whose rows of 8 lanes 8i to 8i+7 name.

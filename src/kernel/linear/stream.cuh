@@ -6,6 +6,23 @@
 // The block's dynamic shared memory.
 #define LF_DYNAMIC_SHARED(name) extern __shared__ __align__(128) uint8_t name[]
 
+// A place in shared memory, from which others are by offsets.
+typedef uint32_t lf_shared_base;
+
+__device__ static inline lf_shared_base lf_shared_base_of(const void *at) {
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+// 16 bytes of shared memory.
+__device__ static inline uint4 lf_load_shared_16(lf_shared_base at) {
+    uint4 all;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w)
+                 : "r"(at)
+                 : "memory");
+    return all;
+}
+
 // 16 bytes of device memory.
 __device__ static inline uint4 lf_load_16(const void *at) {
     uint4 all;
@@ -64,7 +81,7 @@ __device__ static inline void lf_copies_wait(void) {
     asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 
-// What this thread wrote to shared memory can be read by tensor cores, behind the next barrier.
+// What this thread wrote to shared memory is there for tensor cores and copies of many bytes.
 __device__ static inline void lf_show_tensor_cores(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -80,31 +97,56 @@ __device__ static inline void lf_registers_more(void) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// In shared memory: warps pass it and may wait later, for all to have passed. turn: 0, 1, 0 ...
+// In shared memory: warps or copies pass it, as many as it was opened for. turn: 0, 1, 0 ...
 typedef uint64_t lf_barrier;
 
 // One thread opens it, ahead of a meeting of the block.
-__device__ static inline void lf_barrier_open(lf_barrier *barrier, uint32_t warps) {
+__device__ static inline void lf_barrier_open(lf_barrier *barrier, uint32_t passes) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(barrier)),
-                 "r"(warps)
+                 "r"(passes)
                  : "memory");
 }
 
-__device__ static inline void lf_barrier_pass(lf_barrier *barrier) {
+__device__ static inline void lf_barrier_pass(lf_shared_base barrier) {
     __syncwarp();
     if (threadIdx.x % 32 == 0)
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
-                         (uint32_t)__cvta_generic_to_shared(barrier))
-                     : "memory");
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-__device__ static inline void lf_barrier_wait(lf_barrier *barrier, uint32_t turn) {
+__device__ static inline void lf_barrier_wait(lf_shared_base barrier, uint32_t turn) {
     uint32_t is_past = 0;
     while (!is_past)
         asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
                      "selp.u32 %0, 1, 0, p; }"
                      : "=r"(is_past)
-                     : "r"((uint32_t)__cvta_generic_to_shared(barrier)), "r"(turn)
+                     : "r"(barrier), "r"(turn)
                      : "memory");
+}
+
+// The thread goes on, and passes once all that it has sent by lf_copy_* is there.
+__device__ static inline void lf_barrier_pass_copies(lf_barrier *barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(
+                     lf_shared_base_of(barrier))
+                 : "memory");
+}
+
+// The same of these bytes of device memory, for tensor cores to read; multiples of 16.
+__device__ static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *to,
+                                                    const void *from, uint32_t bytes) {
+    lf_shared_base at = lf_shared_base_of(barrier);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(lf_shared_base_of(to)),
+                 "l"(from), "r"(bytes), "r"(at)
+                 : "memory");
+}
+
+__device__ static inline void lf_barrier_pass(lf_barrier *barrier) {
+    lf_barrier_pass(lf_shared_base_of(barrier));
+}
+
+__device__ static inline void lf_barrier_wait(lf_barrier *barrier, uint32_t turn) {
+    lf_barrier_wait(lf_shared_base_of(barrier), turn);
 }

@@ -2,14 +2,14 @@
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>
+#include "kernel/linear/stream.cuh"
 
 // Rows of bf16 that the tensor cores read: 8 rows of 8 numbers lie together, 16 bytes a row.
 typedef uint64_t lf_shared_rows;
 
 // k_bytes: from the first eight numbers of a row to the next eight; the next 8 rows follow.
-__device__ static inline lf_shared_rows lf_shared_rows_at(const void *at, uint32_t k_bytes) {
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(at);
-    return (uint64_t)(128 >> 4) << 32 | (uint64_t)(k_bytes >> 4) << 16 | (address >> 4 & 0x3FFF);
+__device__ static inline lf_shared_rows lf_shared_rows_at(lf_shared_base at, uint32_t k_bytes) {
+    return (uint64_t)(128 >> 4) << 32 | (uint64_t)(k_bytes >> 4) << 16 | (at >> 4 & 0x3FFF);
 }
 
 // The same so many bytes further.

@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda_runtime.h>
 #include "base/number.h"
+#include "kernel/linear/stream.cuh"
 #include "kernel/linear/mma_step.h"
 
 // The 16 numbers of a row that four lanes hold in their words `low` and `high`.
@@ -53,12 +54,6 @@ template <int first>
 static inline uint32_t lf_signed_bytes(uint32_t word) {
     return (uint16_t)(int8_t)(word >> 8 * first) |
            (uint32_t)(uint16_t)(int8_t)(word >> (8 * first + 8)) << 16;
-}
-
-typedef const uint8_t *lf_shared_base;
-
-static inline lf_shared_base lf_shared_base_of(const void *at) {
-    return (const uint8_t *)at;
 }
 
 // Element k of the row that lane `row` of the warp names.

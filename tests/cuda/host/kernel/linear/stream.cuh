@@ -4,6 +4,16 @@
 
 #define LF_DYNAMIC_SHARED(name) static __attribute__((aligned(128))) uint8_t name[227 << 10]
 
+typedef const uint8_t *lf_shared_base;
+
+static inline lf_shared_base lf_shared_base_of(const void *at) {
+    return (const uint8_t *)at;
+}
+
+static inline uint4 lf_load_shared_16(lf_shared_base at) {
+    return *(const uint4 *)at;
+}
+
 static inline uint4 lf_load_16(const void *at) {
     return *(const uint4 *)at;
 }
@@ -50,22 +60,41 @@ template <int registers>
 static inline void lf_registers_more(void) {}
 
 struct lf_barrier {
-    uint32_t warps, passed, turn;
+    uint32_t passes, passed, turn;
 };
 
-static inline void lf_barrier_open(lf_barrier *barrier, uint32_t warps) {
-    *barrier = {warps, 0, 0};
+static inline void lf_barrier_open(lf_barrier *barrier, uint32_t passes) {
+    *barrier = {passes, 0, 0};
 }
 
-static inline void lf_barrier_pass(lf_barrier *barrier) {
-    __syncwarp();
-    if (host_lane() || ++barrier->passed < barrier->warps)
+static inline void lf_barrier_pass_copies(lf_barrier *barrier) {
+    if (++barrier->passed < barrier->passes)
         return;
     barrier->passed = 0;
     barrier->turn++;
 }
 
+static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *to, const void *from,
+                                         uint32_t bytes) {
+    memcpy(to, from, bytes);
+    lf_barrier_pass_copies(barrier);
+}
+
+static inline void lf_barrier_pass(lf_barrier *barrier) {
+    __syncwarp();
+    if (!host_lane())
+        lf_barrier_pass_copies(barrier);
+}
+
 static inline void lf_barrier_wait(lf_barrier *barrier, uint32_t turn) {
     while (barrier->turn % 2 == turn)
         host_yield();
+}
+
+static inline void lf_barrier_pass(lf_shared_base barrier) {
+    lf_barrier_pass((lf_barrier *)barrier);
+}
+
+static inline void lf_barrier_wait(lf_shared_base barrier, uint32_t turn) {
+    lf_barrier_wait((lf_barrier *)barrier, turn);
 }

@@ -7,8 +7,8 @@ struct lf_shared_rows {
     uint32_t k_bytes;
 };
 
-static inline lf_shared_rows lf_shared_rows_at(const void *at, uint32_t k_bytes) {
-    return {(const uint8_t *)at, k_bytes};
+static inline lf_shared_rows lf_shared_rows_at(lf_shared_base at, uint32_t k_bytes) {
+    return {at, k_bytes};
 }
 
 static inline lf_shared_rows lf_shared_rows_from(lf_shared_rows rows, uint32_t bytes) {
