@@ -38,27 +38,31 @@ __device__ static inline unsigned long long lf_block_max(unsigned long long valu
     return lf_warp_max(lane < blockDim.x / LF_WARP ? most[lane] : 0);
 }
 
+// The sum of the numbers of the warp's lanes up to this one.
+template <typename Number>
+__device__ static inline Number lf_warp_sum_up_to(Number number) {
+    uint32_t lane = threadIdx.x % LF_WARP;
+#pragma unroll
+    for (uint32_t step = 1; step < LF_WARP; step *= 2) {
+        Number below = __shfl_up_sync(LF_ALL_LANES, number, step);
+        number += lane >= step ? below : 0;
+    }
+    return number;
+}
+
 // The sum of the numbers of all threads before this one; *total: of all threads.
 template <typename Number>
 __device__ static inline Number lf_block_sum_before(Number number, Number *total) {
     __shared__ Number warp_sum[LF_WARP];
     uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
-    Number sum = number, all = 0;
-    for (uint32_t step = 1; step < LF_WARP; step *= 2) {
-        Number below = __shfl_up_sync(LF_ALL_LANES, sum, step);
-        sum += lane >= step ? below : 0;
-    }
-    Number before = sum - number;
+    Number sum = lf_warp_sum_up_to(number);
     __syncthreads();
     if (lane == LF_WARP - 1)
         warp_sum[warp] = sum;
     __syncthreads();
-    for (uint32_t w = 0; w < blockDim.x / LF_WARP; w++) {
-        before += w < warp ? warp_sum[w] : 0;
-        all += warp_sum[w];
-    }
-    *total = all;
-    return before;
+    Number own = lane < blockDim.x / LF_WARP ? warp_sum[lane] : 0, all = lf_warp_sum_up_to(own);
+    *total = __shfl_sync(LF_ALL_LANES, all, LF_WARP - 1);
+    return sum - number + __shfl_sync(LF_ALL_LANES, all - own, warp);
 }
 
 // Weights by one digit of a key, for radix selection from the greatest key down.

@@ -102,7 +102,7 @@ __device__ static void send_part(const struct lf_hc_mix_args &a, uint32_t out, u
         if (wide)
             lf_copy_16(&to[own + o][first + at], fn + (size_t)o * n + at, is_there);
         else
-            lf_copy_word(&to[own + o][first + at], fn + (size_t)o * n + at, is_there ? 4 : 0);
+            lf_copy_word(&to[own + o][first + at], fn + (size_t)o * n + at, is_there);
     }
     lf_copies_commit();
 }

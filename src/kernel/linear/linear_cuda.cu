@@ -37,10 +37,10 @@ struct form {
 static bool count_tiles(struct listed *jobs, const struct form *form) {
     struct lf_linear_launch *launch = &jobs->launch;
     uint32_t tiles = 0;
-    launch->tile_rows = form->rows;
     launch->is_counted = !launch->table && !jobs->has_groups;
     for (uint32_t j = 0; launch->is_counted && j < launch->jobs; j++) {
-        tiles += lf_tiles_of(*launch, launch->own[j].rows, launch->own[j].out, form->outs);
+        tiles += lf_tiles_of(*launch, launch->own[j].rows, launch->own[j].out, form->rows,
+                             form->outs);
         launch->end[j] = tiles;
     }
     return tiles || (!launch->is_counted && jobs->rows_most >= form->least);

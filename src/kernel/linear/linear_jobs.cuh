@@ -50,7 +50,7 @@ __host__ __device__ static inline uint32_t lf_tile_rows(enum lf_weight_format fo
 enum { LF_LINEAR_JOBS = 1024, LF_LINEAR_OWN_JOBS = 32, LF_LINEAR_JOBS_A_THREAD = 4 };
 struct lf_linear_launch {
     const struct lf_linear_work *table; // NULL: own
-    uint32_t jobs, tile_rows;
+    uint32_t jobs;
     enum lf_weight_format format;
     uint32_t parts;         // of the longest row
     uint32_t parts_inverse; // 2^32 over them, rounded up
@@ -77,10 +77,10 @@ struct lf_linear_place {
     uint32_t row, out;
 };
 
-// Tiles of a job that has n rows.
+// Tiles of `rows` by `outs` of a job that has n rows.
 __host__ __device__ static inline uint32_t lf_tiles_of(const struct lf_linear_launch &launch,
-                                                       uint32_t n, uint32_t out, uint32_t outs) {
-    uint32_t rows = launch.tile_rows;
+                                                       uint32_t n, uint32_t out, uint32_t rows,
+                                                       uint32_t outs) {
     bool are_own =
         launch.is_ordered || lf_tile_rows(launch.format, launch.whole, launch.orders, n) == rows;
     if (!n || !are_own)
@@ -127,7 +127,7 @@ struct lf_linear_tiles {
 // Blocks list the jobs that have rows, so that nothing is looked for among all of them again.
 __device__ static inline struct lf_linear_tiles
 lf_list_jobs(const struct lf_linear_launch &launch, const struct lf_linear_heads &heads,
-             uint32_t outs, struct lf_linear_live *live) {
+             uint32_t tile_rows, uint32_t outs, struct lf_linear_live *live) {
     uint32_t tiles[LF_LINEAR_JOBS_A_THREAD], first[LF_LINEAR_JOBS_A_THREAD];
     uint32_t rows[LF_LINEAR_JOBS_A_THREAD];
     unsigned long long sum = 0, all; // tiles, and above them jobs
@@ -138,7 +138,7 @@ lf_list_jobs(const struct lf_linear_launch &launch, const struct lf_linear_heads
         const uint32_t *group = i < heads.jobs ? heads.group[i] : NULL;
         first[i] = group ? group[0] : 0;
         rows[i] = group ? group[1] - first[i] : i < heads.jobs ? heads.rows[i] : 0;
-        tiles[i] = lf_tiles_of(launch, rows[i], heads.out[i], outs);
+        tiles[i] = lf_tiles_of(launch, rows[i], heads.out[i], tile_rows, outs);
         sum += ((unsigned long long)(tiles[i] > 0) << 32) + tiles[i];
     }
     unsigned long long before = lf_block_sum_before(sum, &all);
@@ -183,8 +183,10 @@ lf_seek_tile(const struct lf_linear_tiles &tiles, uint32_t tile, uint32_t rows, 
         spot.rows = tiles.live->rows[low];
     uint32_t own = tile - (low ? lf_end_of(tiles, low - 1) : 0);
     uint32_t row_tiles = (spot.rows + rows - 1) / rows;
-    spot.row = own % row_tiles * rows;
-    spot.out = own / row_tiles * outs;
+    // Mostly one: a division takes long.
+    uint32_t out_tile = row_tiles == 1 ? own : own / row_tiles;
+    spot.row = (own - out_tile * row_tiles) * rows;
+    spot.out = out_tile * outs;
     return spot;
 }
 

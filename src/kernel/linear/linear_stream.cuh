@@ -19,12 +19,16 @@ struct stream_shape {
     static const uint32_t threads = warps * LF_WARP;
     static const uint32_t blocks = eights == 1 && warps == 16 ? 2 : 1; // that registers allow
     static const bool touches = format == LF_WEIGHT_FP8 && eights == 1;
+    // A single row of an order of its own goes through shared memory, a part's at once.
+    static const bool has_single = format == LF_WEIGHT_MXFP4 && eights == 1;
+    static const uint32_t times = elements / 8, eight_bytes = slabs * 4 * 16; // times: of a chunk
     // Tiles of rounds: two to be added, the present, those ahead.
     static const uint32_t tiles = (STREAM_AHEAD + 3) * warps;
     // Words with a part's scales: of each output, of FP8's all outputs together.
     static const uint32_t scale_words = LF_LINEAR_PART / 32 / 4 + 1;
     static const uint32_t scale_rows = format == LF_WEIGHT_MXFP4 ? STREAM_OUTS : 1;
     static_assert(slabs % depth == 0, "a slab's place among those on the way is its own");
+    static_assert(!has_single || slabs == depth, "a unit's slabs have their places in its row");
     static_assert(warps <= LF_WARP, "a lane for each tile that a round may begin");
 };
 
@@ -50,7 +54,8 @@ struct alignas(128) stream_warp {
     typedef stream_shape<format, eights> shape;
     uint8_t room[shape::depth][2][shape::side_bytes];
     uint32_t scale[2][shape::scale_rows * shape::scale_words];
-    uint32_t index[2][shape::rows], touched[LF_WARP];
+    alignas(16) uint8_t single[shape::has_single ? shape::times * shape::eight_bytes : 16];
+    uint32_t index[2][shape::rows], touched[shape::touches ? LF_WARP : 1];
 };
 
 // Shared memory of a block. Sums: of a round's units, and of the tile that goes on in the next.
@@ -66,8 +71,12 @@ struct stream_block {
 // What a block does: all parts of its tiles, one after the other.
 struct stream_share {
     struct lf_linear_tiles tiles;
-    uint32_t own, units;
+    uint32_t own;
 };
+
+__device__ static inline uint32_t units_of(const struct stream_share &share) {
+    return share.own * share.tiles.launch.parts;
+}
 
 // Which of a block's tiles and which part of it unit n is.
 struct stream_part {
@@ -124,7 +133,7 @@ __device__ static const uint8_t *scales_of(const struct lf_linear_work &w, uint3
     return w.scale + out * (w.in / 32) + k / 32;
 }
 
-// Scales of a unit are on their way, two lanes bring an output's: past its end zeros, not the next.
+// Words with scales of a part are on their way, two lanes bring an output's.
 template <enum lf_weight_format format, int eights>
 __device__ static void send_scales(const struct lf_linear_work &w, uint32_t k, uint32_t *to) {
     typedef stream_shape<format, eights> shape;
@@ -132,13 +141,13 @@ __device__ static void send_scales(const struct lf_linear_work &w, uint32_t k, u
     if (lane / 2 >= shape::scale_rows)
         return;
     const uint8_t *from = scales_of<format>(w, lane / 2, k);
-    int32_t past = (int32_t)((uintptr_t)from % 4 + (w.in - k) / 32);
+    uint32_t first = lane % 2 * words;
+    int32_t past = (int32_t)((uintptr_t)from % 4 + (w.in - k) / 32 - 4 * first);
+    const uint32_t *word = lf_word_of(from) + first;
+    to += lane / 2 * shape::scale_words + first;
 #pragma unroll
-    for (uint32_t i = 0; i < words; i++) {
-        uint32_t word = lane % 2 * words + i, bytes = lf_left(past - 4 * (int32_t)word);
-        lf_copy_word(to + lane / 2 * shape::scale_words + word, lf_word_of(from) + word,
-                     bytes < 4 ? bytes : 4);
-    }
+    for (uint32_t i = 0; i < words; i++)
+        lf_copy_word(to + i, word + i, 4 * (int32_t)i < past);
 }
 
 // Slabs come from unit n from here on: its scales and its rows' indices are on their way.
@@ -152,7 +161,7 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     struct stream_source from = {};
     uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
     from.place = at.tile % shape::tiles;
-    from.k = n < share.units ? k : UINT32_MAX;
+    from.k = n < units_of(share) ? k : UINT32_MAX;
     const struct lf_linear_work &w = block->tile[from.place];
     if (from.k >= w.in)
         return from;
@@ -164,7 +173,7 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     if (format != LF_WEIGHT_BF16)
         send_scales<format, eights>(w, k, own->scale[turn]);
     if (w.x_index && lane < shape::rows && lane < w.rows)
-        lf_copy_word(&own->index[turn][lane], w.x_index + lane, 4);
+        lf_copy_word(&own->index[turn][lane], w.x_index + lane, true);
     return from;
 }
 
@@ -192,27 +201,60 @@ __device__ static inline uint32_t odd_scales(uint32_t word) {
     return word & ((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
 }
 
-// The source's unit begins: its scales and indices have come.
+// A single row's part in the order of the steps: lanes bring its eights, all of them read each.
+template <bool whole>
+__device__ static void bring_single(const struct lf_linear_work &w, const uint32_t *index,
+                                    uint32_t k, uint8_t *single) {
+    typedef stream_shape<LF_WEIGHT_MXFP4, 1> shape;
+    const uint32_t eights = LF_LINEAR_PART / 8, times = (eights + LF_WARP - 1) / LF_WARP;
+    uint32_t lane = threadIdx.x % LF_WARP, e = lane / 4 % 4, slab = lane / 16, eight[times][4];
+    k += slab * shape::slab + lane % 4 * shape::elements + e * 8;
+    const uint16_t *row = w.x + (w.x_index ? index[0] : 0) * w.x_stride + k;
+    single += e * shape::eight_bytes + slab * 64 + lane % 4 * 16;
+#pragma unroll
+    for (uint32_t i = 0; i < times; i++)
+        if (i * LF_WARP + lane < eights)
+            lf_load_eight(row, i * 2 * shape::slab, lf_left((int32_t)(w.in - k)), whole, eight[i]);
+#pragma unroll
+    for (uint32_t i = 0; i < times; i++)
+        if (i * LF_WARP + lane < eights) {
+            lf_order_x<LF_WEIGHT_MXFP4>(eight[i]);
+            *(uint4 *)(single + i * 128) = {eight[i][0], eight[i][1], eight[i][2], eight[i][3]};
+        }
+    __syncwarp();
+}
+
+// Where the lane's rows are.
 template <enum lf_weight_format format, int eights>
+__device__ static void find_rows(const struct lf_linear_work &w, const uint32_t *index, uint32_t k,
+                                 struct stream_unit<eights> *u) {
+    uint32_t lane = threadIdx.x % LF_WARP, chunk = lane % 4 * lf_chunk_elements(format);
+#pragma unroll
+    for (int i = 0; i < eights; i++) {
+        uint32_t r = i * 8 + lane / 4;
+        u->left_of_row[i] = r < w.rows ? u->left - (int32_t)chunk : 0;
+        r = r < w.rows ? r : 0;
+        u->x[i] = w.x + (w.x_index ? index[r] : r) * w.x_stride + k + chunk;
+    }
+}
+
+// The source's unit begins: its scales and indices have come.
+template <enum lf_weight_format format, int eights, bool whole, bool is_single>
 __device__ static struct stream_unit<eights>
 begin_unit(const struct stream_source &from, uint32_t turn,
-           const struct stream_block<format, eights> *block) {
+           struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    const struct stream_warp<format, eights> &own = block->warp[threadIdx.x / LF_WARP];
+    struct stream_warp<format, eights> &own = block->warp[threadIdx.x / LF_WARP];
     const struct lf_linear_work &w = block->tile[from.place];
     uint32_t lane = threadIdx.x % LF_WARP, k = from.k, odd = 0;
     struct stream_unit<eights> u = {};
     if (k >= w.in)
         return u;
     u.left = (int32_t)(w.in - k);
-#pragma unroll
-    for (int i = 0; i < eights; i++) {
-        uint32_t r = i * 8 + lane / 4;
-        u.left_of_row[i] = r < w.rows ? u.left - (int32_t)(lane % 4 * shape::elements) : 0;
-        r = r < w.rows ? r : 0;
-        u.x[i] = w.x + (w.x_index ? own.index[turn][r] : r) * w.x_stride + k +
-                 lane % 4 * shape::elements;
-    }
+    if constexpr (is_single)
+        bring_single<whole>(w, own.index[turn], k, own.single);
+    else
+        find_rows<format>(w, own.index[turn], k, &u);
     if (format == LF_WEIGHT_BF16)
         return u;
 #pragma unroll
@@ -237,7 +279,7 @@ __device__ static void touch_rows(const struct stream_unit<1> &u, uint32_t *touc
 #pragma unroll
     for (uint32_t k = 0; k < LF_LINEAR_PART; k += shape::slab)
         if ((int32_t)k < u.left_of_row[0])
-            lf_copy_word(touched + threadIdx.x % LF_WARP, u.x[0] + k, 4);
+            lf_copy_word(touched + threadIdx.x % LF_WARP, u.x[0] + k, true);
 }
 
 // Slabs from here on are the next ones of the same unit.
@@ -263,7 +305,7 @@ template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t slab,
                                  struct stream_slab<format, eights> *own) {
     typedef stream_shape<format, eights> shape;
-    const uint32_t times = shape::elements / 8, first = slab * shape::slab;
+    const uint32_t times = shape::times, first = slab * shape::slab;
     bool is_full = whole && (int32_t)(first + shape::slab) <= u.left;
     // Many loads stay ahead of the wait for codes behind a branch alone.
     const bool branches = !whole || format == LF_WEIGHT_MXFP4;
@@ -283,6 +325,29 @@ __device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t s
                 lf_load_eight(u.x[i], first + 8 * e, lf_left(u.left_of_row[i]), whole,
                               own->x[e][i]);
     }
+}
+
+// A single row's elements, as all lanes read them: rows that are none hold them as well.
+template <enum lf_weight_format format, int eights>
+__device__ static void take_single(const uint8_t *single, uint32_t slab,
+                                   struct stream_slab<format, eights> *own) {
+    typedef stream_shape<format, eights> shape;
+    single += slab * 64 + threadIdx.x % 4 * 16;
+#pragma unroll
+    for (uint32_t e = 0; e < shape::times; e++) {
+        uint4 four = *(const uint4 *)(single + e * shape::eight_bytes);
+        uint32_t *x = own->x[e][0];
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+    }
+}
+
+// Rows that were loaded, in the order of the steps.
+template <enum lf_weight_format format, int eights>
+__device__ static void order_rows(struct stream_slab<format, eights> *own) {
+    const uint32_t times = stream_shape<format, eights>::times;
+#pragma unroll
+    for (uint32_t i = 0; i < times * eights; i++)
+        lf_order_x<format>(own->x[i % times][i / times]);
 }
 
 // The lane's codes, once they have come, and their scales.
@@ -309,7 +374,7 @@ __device__ static void take_slab(const struct stream_unit<eights> &u, uint32_t s
 template <enum lf_weight_format format, int eights, bool is_odd>
 __device__ static void multiply_slab(struct stream_slab<format, eights> *own,
                                      float sum[eights][4]) {
-    const uint32_t times = lf_chunk_elements(format) / 8, words = 4 / times;
+    const uint32_t times = stream_shape<format, eights>::times, words = 4 / times;
 #pragma unroll
     for (uint32_t e = 0; e < times; e++) {
         uint32_t pair[8];
@@ -317,8 +382,7 @@ __device__ static void multiply_slab(struct stream_slab<format, eights> *own,
                                  is_odd, pair);
 #pragma unroll
         for (int i = 0; i < eights; i++) {
-            uint32_t *x = own->x[e][i];
-            lf_order_x<format>(x);
+            const uint32_t *x = own->x[e][i];
 #pragma unroll
             for (uint32_t step = 0; step < 4; step += 2) {
                 uint32_t n = step;
@@ -331,7 +395,7 @@ __device__ static void multiply_slab(struct stream_slab<format, eights> *own,
 }
 
 // Ahead of its first slabs a unit begins, ahead of its last ones the next is where they come from.
-template <enum lf_weight_format format, int eights>
+template <enum lf_weight_format format, int eights, bool whole, bool is_single>
 __device__ static void turn_slabs(const struct stream_share &share, uint32_t round, uint32_t first,
                                   struct stream_block<format, eights> *block,
                                   struct stream_unit<eights> *u, struct stream_source *from) {
@@ -339,10 +403,9 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
     const uint32_t warp = threadIdx.x / LF_WARP, n = round * shape::warps + warp;
     __syncwarp();
     if (first == 0) {
-        *u = begin_unit(*from, round % 2, block);
-        if constexpr (shape::touches)
-            if (share.tiles.launch.whole)
-                touch_rows<format>(*u, block->warp[warp].touched);
+        *u = begin_unit<format, eights, whole, is_single>(*from, round % 2, block);
+        if constexpr (shape::touches && whole && !is_single)
+            touch_rows<format>(*u, block->warp[warp].touched);
         if (round % shape::warps == warp)
             find_tiles(share, first_tile(share, round + STREAM_AHEAD, shape::warps),
                        first_tile(share, round + STREAM_AHEAD + 1, shape::warps),
@@ -356,21 +419,25 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
     }
 }
 
-// The chain of a slab's steps goes on.
+// The chain of a slab's steps goes on. Past the row's end codes are zeros, scales are another's.
 template <enum lf_weight_format format, int eights>
-__device__ static void add_slab(const struct stream_unit<eights> &u,
+__device__ static void add_slab(const struct stream_unit<eights> &u, uint32_t slab,
                                 struct stream_slab<format, eights> *own, float sum[eights][4]) {
+    typedef stream_shape<format, eights> shape;
     bool is_odd = format == LF_WEIGHT_MXFP4
                       ? u.has_odd_scales
                       : lf_are_odd<format, 4>(own->word[0], own->word[1], own->scale);
-    if (__builtin_expect(is_odd, 0))
-        multiply_slab<format, eights, true>(own, sum);
-    else
+    if (__builtin_expect(!is_odd, 1)) {
         multiply_slab<format, eights, false>(own, sum);
+        return;
+    }
+    if ((int32_t)(slab * shape::slab + threadIdx.x % 4 * shape::elements) >= u.left)
+        own->scale[0] = own->scale[1] = 127;
+    multiply_slab<format, eights, true>(own, sum);
 }
 
 // The unit's chain of k16 steps from zero. A slab's place is filled anew once it is read.
-template <enum lf_weight_format format, int eights, bool whole>
+template <enum lf_weight_format format, int eights, bool whole, bool is_single>
 __device__ static void run_unit(const struct stream_share &share, uint32_t round,
                                 struct stream_block<format, eights> *block,
                                 struct stream_source *from, float sum[eights][4]) {
@@ -384,17 +451,22 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
             struct stream_slab<format, eights> own;
             if (!slab && first)
                 pass_slabs<format, eights>(&u);
-            if (slab || first)
+            if (!is_single && (slab || first))
                 load_rows<format, eights, whole>(u, slab, &own);
             lf_copies_wait<shape::depth - 1>();
             if (!slab)
-                turn_slabs(share, round, first, block, &u, from);
-            if (!slab && !first)
+                turn_slabs<format, eights, whole, is_single>(share, round, first, block, &u, from);
+            if (!is_single && !slab && !first)
                 load_rows<format, eights, whole>(u, slab, &own);
             take_slab<format, eights>(u, slab, warp->room[slab], warp->scale[round % 2], &own);
             send_slab<format, whole>(*from, slab, warp->room[slab]);
-            if ((int32_t)(slab * shape::slab) < u.left)
-                add_slab(u, &own, sum);
+            if ((int32_t)(slab * shape::slab) >= u.left)
+                continue;
+            if constexpr (is_single)
+                take_single(warp->single, slab, &own);
+            else
+                order_rows(&own);
+            add_slab(u, slab, &own, sum);
         }
 }
 
@@ -414,7 +486,7 @@ __device__ static void add_parts(const struct stream_share &share, uint32_t roun
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
     uint32_t first = round * shape::warps, parts = share.tiles.launch.parts;
-    uint32_t past = first + shape::warps < share.units ? first + shape::warps : share.units;
+    uint32_t past = first + shape::warps < units_of(share) ? first + shape::warps : units_of(share);
     uint32_t tile = part_of(share, first).tile, tiles = part_of(share, past - 1).tile - tile + 1;
     for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += shape::threads) {
         uint32_t own = tile + at / shape::numbers, n = at % shape::numbers;
@@ -448,7 +520,7 @@ template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void run_units(const struct stream_share &share,
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    const uint32_t warp = threadIdx.x / LF_WARP, rounds = lf_blocks(share.units, shape::warps);
+    const uint32_t warp = threadIdx.x / LF_WARP, rounds = lf_blocks(units_of(share), shape::warps);
     struct stream_source from = seek_unit(share, warp, 0, block);
 #pragma unroll
     for (uint32_t slab = 0; slab < shape::depth; slab++)
@@ -457,7 +529,11 @@ __device__ static void run_units(const struct stream_share &share,
         lf_wait_for_launches();
     for (uint32_t round = 0; round < rounds; round++) {
         float sum[eights][4] = {};
-        run_unit<format, eights, whole>(share, round, block, &from, sum);
+        // Two loops, so that neither holds registers of the other.
+        if (shape::has_single && from.k < UINT32_MAX && block->tile[from.place].rows == 1)
+            run_unit<format, eights, whole, shape::has_single>(share, round, block, &from, sum);
+        else
+            run_unit<format, eights, whole, false>(share, round, block, &from, sum);
         if (round)
             end_round(share, round - 1, block);
         keep_sums<eights>(sum, block->part[round % 2][warp]);
@@ -482,9 +558,9 @@ linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
     if (launch.has_chosen_rows)
         lf_wait_for_launches();
     struct lf_linear_tiles tiles =
-        lf_list_jobs(launch, heads, STREAM_OUTS, (struct lf_linear_live *)(block + 1));
+        lf_list_jobs(launch, heads, shape::rows, STREAM_OUTS, (struct lf_linear_live *)(block + 1));
     uint32_t own = (tiles.all + gridDim.x - 1 - blockIdx.x) / gridDim.x;
-    struct stream_share share = {tiles, own, own * launch.parts};
+    struct stream_share share = {tiles, own};
     find_tiles(share, 0, first_tile(share, STREAM_AHEAD, shape::warps), threadIdx.x,
                shape::threads, block);
     __syncthreads();

@@ -308,7 +308,7 @@ linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
     if (threadIdx.x == shape::slots)
         lf_barrier_open(&block->nobodys, shape::multiply / LF_WARP);
     lf_show_tensor_cores();
-    struct lf_linear_tiles tiles = lf_list_jobs(launch, lf_load_heads(launch), shape::outs,
+    struct lf_linear_tiles tiles = lf_list_jobs(launch, lf_load_heads(launch), rows, shape::outs,
                                                 (struct lf_linear_live *)(block + 1));
     __syncthreads();
     if (threadIdx.x >= shape::multiply) {

@@ -56,11 +56,11 @@ __device__ static inline uint32_t lf_byte_of(uint32_t word, const uint8_t *at) {
     return word >> ((uintptr_t)at & 3) * 8 & 255;
 }
 
-// On the way to shared memory until lf_copies_wait; zeros past so many bytes.
-__device__ static inline void lf_copy_word(void *to, const void *from, uint32_t bytes) {
+// On the way to shared memory until lf_copies_wait; zeros where there is nothing.
+__device__ static inline void lf_copy_word(void *to, const void *from, bool is_there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(bytes)
+                 "l"(from), "r"(is_there ? 4 : 0)
                  : "memory");
 }
 

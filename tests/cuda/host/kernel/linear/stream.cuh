@@ -35,9 +35,10 @@ static inline uint32_t lf_byte_of(uint32_t word, const uint8_t *at) {
     return word >> ((uintptr_t)at & 3) * 8 & 255;
 }
 
-static inline void lf_copy_word(void *to, const void *from, uint32_t bytes) {
+static inline void lf_copy_word(void *to, const void *from, bool is_there) {
     memset(to, 0, 4);
-    memcpy(to, from, bytes);
+    if (is_there)
+        memcpy(to, from, 4);
 }
 
 static inline void lf_copy_16(void *to, const void *from, bool is_there) {
