@@ -46,9 +46,10 @@ static void expect(struct check *c, const struct lf_linear_args *a) {
     }
 }
 
-// A weight of any format. wild: every code and scale.
+// A weight of any format. STYLE_ANY: every code and scale; STYLE_WIDE: some warps' scales are odd.
 static struct lf_matrix new_weight(struct check *c, enum lf_weight_format format, uint32_t out,
-                                   uint32_t in, bool wild) {
+                                   uint32_t in, enum style style) {
+    bool wild = style == STYLE_ANY;
     struct lf_matrix m = {.format = format, .out = out, .in = in};
     size_t n = (size_t)out * in;
     if (format == LF_WEIGHT_BF16 || format == LF_WEIGHT_F16) {
@@ -57,12 +58,15 @@ static struct lf_matrix new_weight(struct check *c, enum lf_weight_format format
         m.data = (uint8_t *)check_new_f32(c, "weight", n, wild ? STYLE_ANY : STYLE_NORMAL);
     } else {
         size_t bytes = format == LF_WEIGHT_FP8 ? n : n / 2;
-        size_t scales = (format == LF_WEIGHT_FP8 ? (out + 31) / 32 : out) * (size_t)(in / 32);
+        size_t lines = format == LF_WEIGHT_FP8 ? (out + 31) / 32 : out, scales = lines * (in / 32);
         uint8_t *codes = check_new(c, "weight", bytes), *scale = check_new(c, "scale", scales);
         check_bytes(c, codes, bytes);
         for (size_t i = 0; !wild && format == LF_WEIGHT_FP8 && i < bytes; i++)
             codes[i] = (codes[i] & 0x7F) == 0x7F ? 0x55 : codes[i];
         check_range(c, scale, scales, wild ? 0 : 115, wild ? 255 : 122);
+        for (size_t i = 0; style == STYLE_WIDE && i < lines; i++)
+            if ((format == LF_WEIGHT_FP8 ? i : i / 16) % 2)
+                check_range(c, scale + i * (in / 32), in / 32, 136, 140);
         m.data = codes, m.scale = scale;
     }
     return m;
@@ -105,7 +109,7 @@ static void linear_problem(struct check *c, const char *name, const struct map *
                 map[0].in, map[0].rows, style);
     for (uint32_t j = 0; j < n; j++) {
         weight[j] = weight_at[j] =
-            new_weight(c, map[j].format, map[j].out, map[j].in, style == STYLE_ANY);
+            new_weight(c, map[j].format, map[j].out, map[j].in, style);
         MIRROR(c, weight_at[j], data), MIRROR(c, weight_at[j], scale);
         job[j] = job_at[j] = new_job(c, &weight[j], map[j].rows, j, style);
         job_at[j].w = &weight_at[j];
@@ -144,6 +148,14 @@ static void linear_small(struct check *c, const struct sizes *s) {
         struct map between[] = {{formats[f], 130, 1312, 20}, {formats[f], 24, 1440, 61},
                                 {formats[f], 40, 160, 301}, {formats[f], 300, 1120, 40}};
         linear_problem(c, s->name, between, 4, (f + 1) % STYLES);
+    }
+    // Warps that decode one way beside warps that decode the other, in tiles of every size.
+    static const uint32_t many_rows[] = {20, 40, 60, 130};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct map mixed[] = {{LF_WEIGHT_FP8, 100, 672, many_rows[i]},
+                              {LF_WEIGHT_MXFP4, 100, 672, many_rows[i]}};
+        linear_problem(c, s->name, &mixed[0], 1, STYLE_WIDE);
+        linear_problem(c, s->name, &mixed[1], 1, STYLE_WIDE);
     }
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 37, 3}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 651, 3}, 1, STYLE_WIDE);

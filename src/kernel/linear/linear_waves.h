@@ -112,14 +112,10 @@ static uint32_t wave_rows(const struct wave *w, const struct lf_linear_job *job)
 
 static void add_job(struct wave *w, const struct lf_linear_job *job) {
     uint32_t rows = wave_rows(w, job);
-    for (uint32_t r = 0; r < job->rows; r += rows) {
-        uint32_t n = at_most(job->rows - r, rows);
-        if (take_job(w, job, r, n))
-            continue;
-        run_wave(w);
-        bool taken = take_job(w, job, r, n);
-        LF_ASSERT(taken);
-    }
+    // So many rows find room in a wave that has no others.
+    for (uint32_t r = 0; r < job->rows; r += rows)
+        while (!take_job(w, job, r, at_most(job->rows - r, rows)))
+            run_wave(w);
 }
 
 static bool job_in_waves(const struct lf_linear_job *job) {

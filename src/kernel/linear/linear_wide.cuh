@@ -167,13 +167,14 @@ __device__ static void load_next(struct wide_state<format, rows, groups, blocks>
                                                 is_there ? next : 0, &s->codes);
 }
 
-// The steps of slab `of` of a stage. is_odd: its codes or scales may be.
-template <bool is_odd, enum lf_weight_format format, int rows, int groups, int blocks>
+// The steps of slab `of` of a stage. Warps decode one way or the other, and multiply together.
+template <enum lf_weight_format format, int rows, int groups, int blocks>
 __device__ static void multiply_slab(struct wide_state<format, rows, groups, blocks> *s,
                                      uint32_t of, const uint32_t scale[2], bool is_sum,
                                      bool is_last) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     const uint32_t eights = shape::elements / 8, words = 4 / eights, slab = of % shape::slabs;
+    bool is_odd = lf_are_odd<format, 4>(s->codes.low, s->codes.high, scale);
 #pragma unroll
     for (uint32_t eight = 0; eight < eights; eight++) {
         const uint32_t i = of * eights + eight;
@@ -193,7 +194,7 @@ __device__ static void multiply_slab(struct wide_state<format, rows, groups, blo
     }
 }
 
-// A stage's steps. All lanes of a warp decode one way; bf16 codes, which are operands, come late.
+// A stage's steps. Codes of bf16, which are operands, come late.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 __device__ static void multiply_stage(
     struct wide_state<format, rows, groups, blocks> *s,
@@ -207,10 +208,7 @@ __device__ static void multiply_stage(
     for (uint32_t of = 0; of < blocks * shape::slabs; of++) {
         if (format == LF_WEIGHT_BF16)
             load_slab<format, rows, groups, blocks>(s->slot, of, &s->codes);
-        if (lf_are_odd<format, 4>(s->codes.low, s->codes.high, scale.of[of]))
-            multiply_slab<true>(s, of, scale.of[of], is_sum, is_last);
-        else
-            multiply_slab<false>(s, of, scale.of[of], is_sum, is_last);
+        multiply_slab(s, of, scale.of[of], is_sum, is_last);
     }
 }
 
