@@ -420,10 +420,17 @@ index_score_tiles(struct lf_index_score_args a) {
     }
 }
 
+// Whether blocks may leave out some of a row's entries: then rows share none.
+static bool are_limited(const struct lf_index_score_args *args) {
+    const struct lf_candidates *among = &args->candidates;
+    return among->blocks &&
+           args->score_stride >= (size_t)among->topk_blocks * among->block_size;
+}
+
 // How many entries are visible is device memory: blocks share out what the stride has room for.
 void lf_index_score_cuda(struct lf_device *device, const struct lf_index_score_args *args) {
     LF_ASSERT(args->dim % GROUP == 0 && args->dim <= DIM_MAX);
-    bool tiled = args->rows >= TILED_ROWS;
+    bool tiled = args->rows >= TILED_ROWS && !are_limited(args);
     uint32_t blocks = lf_blocks(args->score_stride, WARPS * PASS);
     uint32_t tiles = tiled ? lf_blocks(args->rows, TILE_ROWS) : args->rows;
     uint32_t most = tiles ? lf_blocks(2 * lf_cuda_info(device->cuda)->processors, tiles) : 1;
