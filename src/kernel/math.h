@@ -5,13 +5,13 @@
 #include <string.h>
 #include "base/number.h"
 
-// exp within 1 ulp: x = n ln2 + r, a polynomial in r, two power-of-two factors for small results.
-LF_HOST_DEVICE static inline float lf_exp(float x) {
-    const float magic = 0x1.8p23f;
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
-    float t = fmaf(x, 0x1.715476p0f, magic);
-    float n = t - magic;
+#define LF_EXP_MAGIC 0x1.8p23f // added, it leaves a number rounded to an integer
+
+// exp(r) of x = n ln2 + r, a polynomial; *t: n in the low bits of a float32 above 2^23.
+LF_HOST_DEVICE static inline float lf_exp_rest(float x, float *t) {
+    const float magic = LF_EXP_MAGIC;
+    *t = fmaf(x, 0x1.715476p0f, magic);
+    float n = *t - magic;
     float r = fmaf(n, -0x1.62e4p-1f, x);
     r = fmaf(n, -0x1.7f7d1cp-20f, r);
     float p = 0x1.a01a02p-13f;
@@ -21,8 +21,15 @@ LF_HOST_DEVICE static inline float lf_exp(float x) {
     p = fmaf(p, r, 0x1.555556p-3f);
     p = fmaf(p, r, 0.5f);
     p = fmaf(p, r, 1.0f);
-    p = fmaf(p, r, 1.0f);
-    uint32_t k = lf_f32_bits(t) - lf_f32_bits(magic) + 256u; // n + 256, positive
+    return fmaf(p, r, 1.0f);
+}
+
+// exp within 1 ulp: the polynomial and two power-of-two factors for small results.
+LF_HOST_DEVICE static inline float lf_exp(float x) {
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float t, p = lf_exp_rest(x, &t);
+    uint32_t k = lf_f32_bits(t) - lf_f32_bits(LF_EXP_MAGIC) + 256u; // n + 256, positive
     uint32_t half = k >> 1;
     float a = lf_f32_from_bits((half - 128u + 127u) << 23);
     float b = lf_f32_from_bits((k - half - 128u + 127u) << 23);

@@ -44,18 +44,7 @@ __device__ static void score_block(const struct products &products, uint32_t ter
 
 // lf_exp of what is not above 0, bit for bit: its power of two comes in one piece.
 __device__ static float weight_of(float x) {
-    const float magic = 0x1.8p23f;
-    x = x < -104.0f ? -104.0f : x;
-    float t = fmaf(x, 0x1.715476p0f, magic), n = t - magic;
-    float r = fmaf(n, -0x1.62e4p-1f, x), p = 0x1.a01a02p-13f;
-    r = fmaf(n, -0x1.7f7d1cp-20f, r);
-    p = fmaf(p, r, 0x1.6c16c2p-10f);
-    p = fmaf(p, r, 0x1.111112p-7f);
-    p = fmaf(p, r, 0x1.555556p-5f);
-    p = fmaf(p, r, 0x1.555556p-3f);
-    p = fmaf(p, r, 0.5f);
-    p = fmaf(p, r, 1.0f);
-    p = fmaf(p, r, 1.0f);
+    float t, p = lf_exp_rest(x < -104.0f ? -104.0f : x, &t);
     return p * lf_f32_from_bits((lf_f32_bits(t) << 23) + ((127u + 64u) << 23)) * 0x1p-64f;
 }
 

@@ -61,9 +61,7 @@ void LF_KERNEL_NAME(lf_linear)(struct lf_device *device, const struct lf_linear_
         LF_ASSERT(m->in > 0 && (!lf_matrix_quantizes_input(m) || m->in % 32 == 0));
         outputs += (uint64_t)row_tasks(&args->job[j]) * m->out;
     }
-    // Four tasks a thread even out what threads get done.
-    uint64_t share = outputs / (4 * (uint64_t)lf_pool_threads(device->pool));
-    launch.share = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX - 1;
+    launch.share = task_share(outputs, lf_pool_threads(device->pool));
     launch.inputs = make_inputs(args, lf_pool_scratch(device->pool, 0, sizeof(struct scratch)));
     uint32_t tasks = 0;
     for (uint32_t j = 0; j < args->n_jobs; j++)

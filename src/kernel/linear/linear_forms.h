@@ -22,7 +22,7 @@ static inline enum form job_form(const struct lf_linear_job *job) {
 
 // Outputs of a task of few rows, about share: a multiple of 32, the FP8 block.
 static inline uint32_t task_outputs(uint32_t share) {
-    return share >= FEW_OUTS ? FEW_OUTS : ceil_to(share + 1, 32);
+    return near_share(share, 32, FEW_OUTS);
 }
 
 // The x of a block of one row or of few rows of FP8, in groups of FEW_ROWS, steps outermost.

@@ -15,7 +15,7 @@ struct scratch {
 _Static_assert(sizeof(struct scratch) <= LF_LINEAR_SCRATCH_BYTES, "scratch of linear");
 
 static inline uint32_t task_outputs(uint32_t share) {
-    return share >= PLAIN_OUTS ? PLAIN_OUTS : at_most(ceil_to(share + 1, 32), PLAIN_OUTS);
+    return near_share(share, 32, PLAIN_OUTS);
 }
 
 static inline bool job_in_waves(const struct lf_linear_job *job) {

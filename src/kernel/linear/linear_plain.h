@@ -31,6 +31,17 @@ static inline uint32_t ceil_to(uint32_t n, uint32_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
+// Outputs of a task: four tasks a thread even out what threads get done.
+static inline uint32_t task_share(uint64_t outputs, uint32_t threads) {
+    uint64_t share = outputs / (4 * (uint64_t)threads);
+    return share < UINT32_MAX ? (uint32_t)share : UINT32_MAX - 1;
+}
+
+// Some outputs more than share, a multiple of unit.
+static inline uint32_t near_share(uint32_t share, uint32_t unit, uint32_t most) {
+    return share >= most ? most : at_most(ceil_to(share + 1, unit), most);
+}
+
 static inline const uint16_t *row_x(const struct lf_linear_job *job, uint32_t r) {
     return job->x + (job->x_index ? job->x_index[r] : r) * job->x_stride;
 }

@@ -32,7 +32,6 @@ static void run_products(void *ctx, uint32_t i, uint32_t worker) {
                 &scratch_of(w->pool, worker)->work);
 }
 
-// Four tasks a thread even out what threads get done.
 static void size_tasks(struct wave *w) {
     uint64_t outputs = 0;
     for (uint32_t i = 0; i < w->jobs; i++) {
@@ -41,13 +40,17 @@ static void size_tasks(struct wave *w) {
         j->task_rows = ceil_to((j->rows + parts - 1) / parts, group_rows(j->job));
         outputs += (uint64_t)parts * j->job->w->out;
     }
-    uint64_t share = outputs / (4 * (uint64_t)lf_pool_threads(w->pool));
+    uint32_t share = task_share(outputs, lf_pool_threads(w->pool));
     for (uint32_t i = 0; i < w->jobs; i++) {
         bool digits = has_digits(w->job[i].job);
-        uint32_t most = digits ? DIGITS_OUTS : PANEL_OUTS, unit = digits ? 16 : TILE_OUTS;
-        w->job[i].task_outs = share >= most ? most : at_most(ceil_to((uint32_t)share + 1, unit),
-                                                             most);
+        w->job[i].task_outs = near_share(share, digits ? 16 : TILE_OUTS,
+                                         digits ? DIGITS_OUTS : PANEL_OUTS);
     }
+}
+
+static void begin_wave(struct wave *w) {
+    w->jobs = w->groups = w->worker = 0;
+    w->used = 0;
 }
 
 static void run_wave(struct wave *w) {
@@ -61,8 +64,7 @@ static void run_wave(struct wave *w) {
         lf_pool_run(w->pool, orders, run_order, w);
     if (products)
         lf_pool_run(w->pool, products, run_products, w);
-    w->jobs = w->groups = w->worker = 0;
-    w->used = 0;
+    begin_wave(w);
 }
 
 // Room for a job's groups; false where it does not do.
@@ -125,8 +127,7 @@ static bool job_in_waves(const struct lf_linear_job *job) {
 static void run_waves(struct lf_pool *pool, const struct lf_linear_args *args) {
     struct wave *w = &scratch_of(pool, 0)->wave;
     w->pool = pool;
-    w->jobs = w->groups = w->worker = 0;
-    w->used = 0;
+    begin_wave(w);
     for (uint32_t j = 0; j < args->n_jobs; j++)
         if (job_in_waves(&args->job[j]))
             add_job(w, &args->job[j]);
