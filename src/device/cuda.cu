@@ -147,11 +147,12 @@ void lf_cuda_close(struct lf_cuda *cuda) {
             cudaEventDestroy(cuda->mark[i]);
     if (cuda->fork)
         cudaEventDestroy(cuda->fork);
-    for (int end = 0; end < LF_CUDA_ENDS; end++)
-        if (cuda->done[end])
-            cudaEventDestroy(cuda->done[end]);
-    if (cuda->beside)
-        cudaStreamDestroy(cuda->beside);
+    for (struct lf_cuda_branch *b = cuda->branch; b < cuda->branch + LF_CUDA_BRANCHES; b++) {
+        if (b->done)
+            cudaEventDestroy(b->done);
+        if (b->stream)
+            cudaStreamDestroy(b->stream);
+    }
     if (cuda->stream)
         cudaStreamDestroy(cuda->stream);
     free(cuda);
@@ -257,7 +258,7 @@ bool lf_cuda_begin(struct lf_cuda *cuda) {
 }
 
 cudaStream_t lf_cuda_stream(struct lf_cuda *cuda) {
-    return cuda->is_aside ? cuda->beside : cuda->stream;
+    return cuda->aside ? cuda->aside->stream : cuda->stream;
 }
 
 bool lf_cuda_overlaps(struct lf_cuda *cuda) {
@@ -267,7 +268,7 @@ bool lf_cuda_overlaps(struct lf_cuda *cuda) {
 }
 
 void *lf_cuda_scratch(struct lf_cuda *cuda) {
-    return cuda->is_aside ? NULL : cuda->scratch;
+    return cuda->aside ? NULL : cuda->scratch;
 }
 
 uint32_t *lf_cuda_counters(struct lf_cuda *cuda) {

@@ -123,16 +123,16 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
     return NULL;
 }
 
-void lf_cuda_graph_aside(struct lf_cuda *cuda) {
+void lf_cuda_graph_aside(struct lf_cuda *cuda, uint32_t branch) {
+    LF_ASSERT(!cuda && branch < LF_CUDA_BRANCHES);
+}
+
+void lf_cuda_graph_back(struct lf_cuda *cuda) {
     LF_ASSERT(!cuda);
 }
 
-void lf_cuda_graph_back(struct lf_cuda *cuda, enum lf_cuda_end end) {
-    LF_ASSERT(!cuda && end < LF_CUDA_ENDS);
-}
-
-void lf_cuda_graph_join(struct lf_cuda *cuda, enum lf_cuda_end end) {
-    LF_ASSERT(!cuda && end < LF_CUDA_ENDS);
+void lf_cuda_graph_join(struct lf_cuda *cuda, uint32_t branch) {
+    LF_ASSERT(!cuda && branch < LF_CUDA_BRANCHES);
 }
 
 void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph) {

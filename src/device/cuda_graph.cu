@@ -14,13 +14,15 @@ struct lf_cuda_graph {
 static const char graph_what[] = "a graph of launches";
 
 // What launches that run beside others need, before any is kept.
-static void open_beside(struct lf_cuda *cuda) {
-    if (cuda->beside)
+static void open_branches(struct lf_cuda *cuda) {
+    if (cuda->fork)
         return;
     lf_cuda_note(cuda, cudaEventCreate(&cuda->fork), graph_what);
-    for (int end = 0; end < LF_CUDA_ENDS; end++)
-        lf_cuda_note(cuda, cudaEventCreate(&cuda->done[end]), graph_what);
-    lf_cuda_note(cuda, cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking), graph_what);
+    for (struct lf_cuda_branch *b = cuda->branch; b < cuda->branch + LF_CUDA_BRANCHES; b++) {
+        lf_cuda_note(cuda, cudaEventCreate(&b->done), graph_what);
+        lf_cuda_note(cuda, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking),
+                     graph_what);
+    }
 }
 
 void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
@@ -41,7 +43,7 @@ void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes) {
         return;
     }
     *graph = {NULL, (uint8_t *)tables, host, table_bytes, 0, cuda->launches};
-    open_beside(cuda);
+    open_branches(cuda);
     lf_cuda_note(cuda, cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal),
                  graph_what);
     if (lf_cuda_ready(cuda))
@@ -70,6 +72,8 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
         return NULL;
     cuda->kept = NULL;
     cuda->waits = false;
+    for (uint32_t branch = 0; branch < LF_CUDA_BRANCHES; branch++)
+        cuda->branch[branch].is_open = false;
     graph->launches = cuda->launches - graph->launches;
     cuda->launches -= graph->launches;
     lf_cuda_note(cuda, cudaStreamEndCapture(cuda->stream, &launches), graph_what);
@@ -86,24 +90,32 @@ struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda) {
     return NULL;
 }
 
-void lf_cuda_graph_aside(struct lf_cuda *cuda) {
+void lf_cuda_graph_aside(struct lf_cuda *cuda, uint32_t branch) {
+    LF_ASSERT(branch < LF_CUDA_BRANCHES && !cuda->aside);
     if (!cuda->kept || lf_cuda_has_failed(cuda))
         return;
+    cuda->aside = &cuda->branch[branch];
     lf_cuda_note(cuda, cudaEventRecord(cuda->fork, cuda->stream), graph_what);
-    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->beside, cuda->fork, 0), graph_what);
-    cuda->is_aside = cuda->waits = true;
+    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->aside->stream, cuda->fork, 0), graph_what);
+    cuda->waits = true;
 }
 
-void lf_cuda_graph_back(struct lf_cuda *cuda, enum lf_cuda_end end) {
-    if (cuda->is_aside)
-        lf_cuda_note(cuda, cudaEventRecord(cuda->done[end], cuda->beside), graph_what);
-    cuda->is_aside = cuda->waits = false;
-}
-
-void lf_cuda_graph_join(struct lf_cuda *cuda, enum lf_cuda_end end) {
-    if (!cuda->kept || lf_cuda_has_failed(cuda))
+void lf_cuda_graph_back(struct lf_cuda *cuda) {
+    if (!cuda->aside)
         return;
-    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->stream, cuda->done[end], 0), graph_what);
+    lf_cuda_note(cuda, cudaEventRecord(cuda->aside->done, cuda->aside->stream), graph_what);
+    cuda->aside->is_open = true;
+    cuda->aside = NULL;
+    cuda->waits = false;
+}
+
+void lf_cuda_graph_join(struct lf_cuda *cuda, uint32_t branch) {
+    struct lf_cuda_branch *own = &cuda->branch[branch];
+    LF_ASSERT(branch < LF_CUDA_BRANCHES && !cuda->aside);
+    if (!cuda->kept || !own->is_open || lf_cuda_has_failed(cuda))
+        return;
+    lf_cuda_note(cuda, cudaStreamWaitEvent(cuda->stream, own->done, 0), graph_what);
+    own->is_open = false;
     cuda->waits = true;
 }
 

@@ -12,11 +12,11 @@ struct lf_cuda_graph;
 void lf_cuda_graph_begin(struct lf_cuda *cuda, size_t table_bytes);
 // NULL after a failure, which is kept.
 struct lf_cuda_graph *lf_cuda_graph_end(struct lf_cuda *cuda);
-// Launches between the first two run beside those that follow, in order, up to that end's join.
-enum lf_cuda_end { LF_CUDA_END_SOON, LF_CUDA_END_LATE, LF_CUDA_ENDS };
-void lf_cuda_graph_aside(struct lf_cuda *cuda);
-void lf_cuda_graph_back(struct lf_cuda *cuda, enum lf_cuda_end end);
-void lf_cuda_graph_join(struct lf_cuda *cuda, enum lf_cuda_end end);
+// Launches between the first two run beside those that follow, a branch's in order, up to its join.
+enum { LF_CUDA_BRANCHES = 3 };
+void lf_cuda_graph_aside(struct lf_cuda *cuda, uint32_t branch);
+void lf_cuda_graph_back(struct lf_cuda *cuda);
+void lf_cuda_graph_join(struct lf_cuda *cuda, uint32_t branch); // nothing where it has no launches
 // They run with what lies at their addresses by then.
 void lf_cuda_graph_launch(struct lf_cuda *cuda, struct lf_cuda_graph *graph);
 void lf_cuda_graph_free(struct lf_cuda *cuda, struct lf_cuda_graph *graph); // NULL is allowed

@@ -6,6 +6,13 @@
 // Pinned memory that copies from and to the host go through, in pieces.
 enum { LF_CUDA_STAGE_BYTES = 8 << 20, LF_CUDA_PIECE_BYTES = 1 << 20 };
 
+// Launches of a graph that run beside others; made when used.
+struct lf_cuda_branch {
+    cudaStream_t stream;
+    cudaEvent_t done;
+    bool is_open; // not joined yet
+};
+
 struct lf_cuda {
     struct lf_cuda_info info;
     int index;
@@ -21,9 +28,9 @@ struct lf_cuda {
     size_t staged; // bytes of the stage that copies under way may still read
     uint64_t held, held_most; // bytes of the pool, read by any thread
     struct lf_cuda_graph *kept; // what launches are kept in; NULL: they run
-    cudaStream_t beside;        // of launches of a graph that run beside others; made when used
-    cudaEvent_t fork, done[LF_CUDA_ENDS]; // where those begin and end
-    bool is_aside, waits;       // launches go there; the next one waits in full
+    struct lf_cuda_branch branch[LF_CUDA_BRANCHES], *aside; // aside: where launches go, or NULL
+    cudaEvent_t fork;           // where a branch begins
+    bool waits;                 // the next launch waits in full
     lf_cuda_watcher *watcher;   // whom they are told to instead
     void *watcher_ctx;
     struct lf_error failure;

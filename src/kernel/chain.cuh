@@ -30,27 +30,34 @@ __device__ static inline float lf_chain_number(float number) {
     return number;
 }
 
-// All threads of a block bring n numbers, OWN reads of each on the way at once; none: behind them.
-template <uint32_t N, uint32_t OWN, typename Number>
-__device__ static inline void lf_chain_bring(const Number *from, uint32_t n, float none,
-                                             float *to) {
-    typedef struct lf_piece<Number, N> piece;
-    uint32_t step = blockDim.x * N, room = lf_chain_room(n);
-    for (uint32_t first = threadIdx.x * N; first < room; first += OWN * step) {
-        piece own[OWN];
+// A thread's reads of what all threads of a block bring, on their way together.
+template <typename Number, uint32_t N, uint32_t OWN>
+struct lf_chain_share {
+    struct lf_piece<Number, N> at[OWN];
+};
+
+template <typename Number, uint32_t N, uint32_t OWN>
+__device__ static inline void lf_chain_fetch(const Number *from, uint32_t n,
+                                             struct lf_chain_share<Number, N, OWN> *share) {
 #pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            own[i] = {};
-            if (first + i * step < n)
-                own[i] = *(const piece *)(from + first + i * step);
-        }
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t k = (i * blockDim.x + threadIdx.x) * N;
+        share->at[i] = {};
+        if (k < n)
+            share->at[i] = *(const struct lf_piece<Number, N> *)(from + k);
+    }
+}
+
+// n numbers to where the chains read them; none: behind them.
+template <typename Number, uint32_t N, uint32_t OWN>
+__device__ static inline void lf_chain_store(const struct lf_chain_share<Number, N, OWN> &share,
+                                             uint32_t n, float none, float *to) {
 #pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            uint32_t k = first + i * step;
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint32_t k = (i * blockDim.x + threadIdx.x) * N;
 #pragma unroll
-            for (uint32_t e = 0; e < N && k < room; e++)
-                to[lf_chain_place(k, e)] = k < n ? lf_chain_number(own[i].at[e]) : none;
-        }
+        for (uint32_t e = 0; e < N; e++)
+            to[lf_chain_place(k, e)] = k < n ? lf_chain_number(share.at[i].at[e]) : none;
     }
 }
 

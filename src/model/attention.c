@@ -17,13 +17,13 @@ void lf_window_keys(struct lf_v41 *m, const struct lf_layer *layer, bool with_la
         w->job[1] = latent_job(m, layer);
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = with_latent ? 2 : 1,
                                                      .job = w->job});
-    lf_graphs_aside(m); // nobody reads a key before attention
+    lf_graphs_aside(m, LF_BRANCH_KEYS); // nobody reads a key before attention
     m->k.cache_pack(&m->device, &(struct lf_cache_pack_args){
                                  .format = LF_CACHE_QA8, .rows = w->rows, .dim = t->head_dim,
                                  .x = w->k, .dst = w->seen.key_dst, .norm = layer->kv_norm,
                                  .eps = t->norm_eps, .rope_dim = t->rope_dim,
                                  .cos = w->seen.cos[table], .sin = w->seen.sin[table]});
-    lf_graphs_back(m, LF_CUDA_END_SOON);
+    lf_graphs_back(m);
 }
 
 // The call's newest keys go to the rings after attention, so that long chunks read their own (8.3).
@@ -33,14 +33,14 @@ void lf_ring_fill(struct lf_v41 *m, const struct lf_layer *layer) {
 #if LF_FAULT == 1
     kept = m->t->window - 2; // 1: a long chunk leaves fewer keys than a window reads
 #endif
-    lf_graphs_aside(m);
+    lf_graphs_aside(m, LF_BRANCH_KEYS);
     m->k.ring_store(&m->device, &(struct lf_ring_store_args){
                                  .rows = w->rows_all, .row = w->seen.row_all,
                                  .depth_min = layer->id < m->last_source ? 0 : layer->id,
                                  .span = w->seen.span, .kept = kept, .x = w->call_keys,
                                  .row_bytes = bytes, .ring = lf_lane_rings(m, layer->id),
                                  .ring_rows = m->shape.ring_rows, .ring_pitch = bytes});
-    lf_graphs_back(m, LF_CUDA_END_LATE);
+    lf_graphs_back(m);
 }
 
 void lf_attention_latent(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -88,7 +88,7 @@ void lf_attention_output(struct lf_v41 *m, const struct lf_layer *layer) {
 void lf_attention_read(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    lf_graphs_join(m, LF_CUDA_END_SOON);
+    lf_graphs_join(m, LF_BRANCH_KEYS);
     m->k.attention(&m->device, &(struct lf_attention_args){
                                 .rows = w->rows, .heads = t->heads, .head_dim = t->head_dim,
                                 .row = w->seen.row, .q = w->q, .scale = m->attention_scale,

@@ -43,7 +43,7 @@ void lf_draft_block(struct lf_v41 *m, const struct lf_layer *block) {
     lf_attention_queries(m, block);
     lf_attention_read(m, block);
     lf_attention_output(m, block);
-    lf_graphs_join(m, LF_CUDA_END_LATE);
+    lf_graphs_join_all(m);
     lf_stream_expand(m, block->ffn_norm);
     lf_forward_experts(m, block, NULL);
 }

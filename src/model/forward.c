@@ -38,14 +38,14 @@ void lf_stream_start(struct lf_v41 *m) {
 void lf_stream_mix(struct lf_v41 *m, const struct lf_hc_weights *hc) {
     struct lf_work *w = &m->work;
     const struct lf_topology *t = m->t;
-    lf_graphs_aside(m);
+    lf_graphs_aside(m, LF_BRANCH_MIX);
     m->k.hc_mix(&m->device, &(struct lf_hc_mix_args){
                              .rows = w->rows, .streams = t->streams, .dim = t->hidden, .x = w->x,
                              .fn = hc->fn, .base = hc->base, .scale = hc->scale,
                              .sinkhorn_iters = t->sinkhorn_iters, .hc_eps = t->hc_eps,
                              .norm_eps = t->norm_eps, .pre = w->pre_next, .post = w->post,
                              .comb = w->comb});
-    lf_graphs_back(m, LF_CUDA_END_LATE);
+    lf_graphs_back(m);
 }
 
 // The norm of the collapsed streams, and its quantized values where they are given.
@@ -105,17 +105,17 @@ static void attention_sublayer(struct lf_v41 *m, const struct lf_layer *layer, b
     }
     lf_stream_mix(m, &layer->hc_attn);
     lf_attention_run(m, layer);
-    lf_graphs_join(m, LF_CUDA_END_LATE);
+    lf_graphs_join_all(m);
     lf_stream_expand(m, layer->ffn_norm);
 }
 
 void lf_forward_experts(struct lf_v41 *m, const struct lf_layer *layer,
                         const uint16_t *next_norm) {
     struct lf_work *w = &m->work;
-    lf_moe_shared(m, layer);
     lf_stream_mix(m, &layer->hc_ffn);
+    lf_moe_shared(m, layer);
     lf_moe(m, layer);
-    lf_graphs_join(m, LF_CUDA_END_LATE);
+    lf_graphs_join_all(m);
     expand(m, (struct lf_hc_expand_args){.pair = w->pair_of, .top = layer->top, .expert = w->down,
                                          .shared = w->shared}, next_norm);
 }

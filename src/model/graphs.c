@@ -94,19 +94,26 @@ static void run_graph(struct lf_v41 *m, struct graph *g, void (*launches)(struct
     m->graphs->off = !g->launches;
 }
 
-void lf_graphs_aside(struct lf_v41 *m) {
+_Static_assert((int)LF_BRANCHES == (int)LF_CUDA_BRANCHES, "a graph has all of them");
+
+void lf_graphs_aside(struct lf_v41 *m, enum lf_branch branch) {
     if (m->device.cuda)
-        lf_cuda_graph_aside(m->device.cuda);
+        lf_cuda_graph_aside(m->device.cuda, branch);
 }
 
-void lf_graphs_back(struct lf_v41 *m, enum lf_cuda_end end) {
+void lf_graphs_back(struct lf_v41 *m) {
     if (m->device.cuda)
-        lf_cuda_graph_back(m->device.cuda, end);
+        lf_cuda_graph_back(m->device.cuda);
 }
 
-void lf_graphs_join(struct lf_v41 *m, enum lf_cuda_end end) {
+void lf_graphs_join(struct lf_v41 *m, enum lf_branch branch) {
     if (m->device.cuda)
-        lf_cuda_graph_join(m->device.cuda, end);
+        lf_cuda_graph_join(m->device.cuda, branch);
+}
+
+void lf_graphs_join_all(struct lf_v41 *m) {
+    for (enum lf_branch branch = 0; branch < LF_BRANCHES; branch++)
+        lf_graphs_join(m, branch);
 }
 
 void lf_graphs_run(struct lf_v41 *m, enum lf_run run, void (*launches)(struct lf_v41 *m)) {

@@ -11,7 +11,9 @@ LF_CHECKED enum lf_status lf_graphs_open(struct lf_v41 *m, struct lf_error *err)
 void lf_graphs_close(struct lf_v41 *m);
 // The launches over the present call, which drops no rows: as they are, or as the graph they were.
 void lf_graphs_run(struct lf_v41 *m, enum lf_run run, void (*launches)(struct lf_v41 *m));
-// In a graph launches between aside and back run beside those that follow, up to that end's join.
-void lf_graphs_aside(struct lf_v41 *m);
-void lf_graphs_back(struct lf_v41 *m, enum lf_cuda_end end);
-void lf_graphs_join(struct lf_v41 *m, enum lf_cuda_end end);
+// In a graph launches between aside and back run beside those that follow, up to the branch's join.
+enum lf_branch { LF_BRANCH_KEYS, LF_BRANCH_MIX, LF_BRANCH_EXPERT, LF_BRANCHES };
+void lf_graphs_aside(struct lf_v41 *m, enum lf_branch branch);
+void lf_graphs_back(struct lf_v41 *m);
+void lf_graphs_join(struct lf_v41 *m, enum lf_branch branch);
+void lf_graphs_join_all(struct lf_v41 *m);

@@ -100,11 +100,11 @@ void lf_moe_shared(struct lf_v41 *m, const struct lf_layer *layer) {
     struct lf_work *w = &m->work;
     if (!is_apart(m) || !w->rows)
         return;
-    lf_graphs_aside(m);
+    lf_graphs_aside(m, LF_BRANCH_EXPERT);
     run_jobs(m, shared_up(m, w->job, layer));
     activate(m, pairs_of(m, layer), w->rows * m->t->shared_experts, 0);
     run_jobs(m, shared_down(m, w->job, layer));
-    lf_graphs_back(m, LF_CUDA_END_LATE);
+    lf_graphs_back(m);
 }
 
 void lf_moe(struct lf_v41 *m, const struct lf_layer *layer) {

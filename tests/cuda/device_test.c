@@ -314,18 +314,19 @@ static void do_launches_aside_in_a_graph_have_to_be_joined(void **state) {
     (void)state;
     for (int joins = 1; joins >= 0; joins--) {
         lf_cuda_graph_begin(cuda, 0);
-        lf_cuda_graph_aside(cuda);
-        lf_cuda_graph_back(cuda, LF_CUDA_END_SOON);
+        lf_cuda_graph_aside(cuda, 0);
+        lf_cuda_graph_back(cuda);
+        lf_cuda_graph_join(cuda, 1); // it has no launches
         if (joins)
-            lf_cuda_graph_join(cuda, LF_CUDA_END_SOON);
+            lf_cuda_graph_join(cuda, 0);
         struct lf_cuda_graph *graph = lf_cuda_graph_end(cuda);
         assert_int_equal(graph != NULL, joins);
         assert_int_equal(lf_cuda_wait(cuda, &err), joins ? LF_OK : LF_E_DEVICE);
         lf_cuda_graph_free(cuda, graph);
     }
     // Outside a graph there is one branch.
-    lf_cuda_graph_aside(cuda);
-    lf_cuda_graph_back(cuda, LF_CUDA_END_SOON);
+    lf_cuda_graph_aside(cuda, 0);
+    lf_cuda_graph_back(cuda);
     assert_int_equal(lf_cuda_wait(cuda, &err), LF_OK);
     lf_cuda_close(cuda);
 }

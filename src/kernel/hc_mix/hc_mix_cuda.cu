@@ -27,54 +27,60 @@ __device__ static void store_output(const struct lf_hc_mix_args &a, size_t row, 
     LF_CONTROL(4, if (out >= s && out < 2 * s) a.post[row * s + (out - s)] = lf_sigmoid(m);)
 }
 
-// Few rows: a block an output of a row. Rows longer than STRETCH_MAX numbers come in stretches.
-enum { FEW_THREADS = 256, STRETCH_MAX = 24 * 1024, ON_THE_WAY = 10 };
-static_assert(STRETCH_MAX % LF_CHAIN_STEP == 0, "partials begin anew with each stretch");
+// Few rows: a block an output of a row, a part of the row's numbers at a time.
+enum { FEW_THREADS = 128, FEW_PART = 1024, FEW_OWN = FEW_PART / FEW_THREADS };
+static_assert(FEW_PART % LF_CHAIN_STEP == 0, "partials begin anew with each part");
 
-struct few {
-    struct lf_hc_mix_args a;
-    uint32_t stretch;
+// A thread's numbers of a part.
+template <bool wide>
+struct few_share {
+    struct lf_chain_share<float, wide ? 4 : 1, FEW_OWN / (wide ? 4 : 1)> fn;
+    struct lf_chain_share<uint16_t, wide ? 8 : 1, FEW_OWN / (wide ? 8 : 1)> x;
 };
 
-// One warp adds, a lane a partial: the lower half those of the dot, the upper one those of x^2.
+__device__ static uint32_t few_left(uint32_t n, uint32_t k) {
+    return k > n ? 0 : n - k < FEW_PART ? n - k : (uint32_t)FEW_PART;
+}
+
+// Two parts are on their way. One warp adds, its lower half the dot's partials, the upper x^2's.
 template <bool wide>
-__global__ static void __launch_bounds__(FEW_THREADS)
-hc_mix_few(const __grid_constant__ struct few f) {
-    LF_DYNAMIC_SHARED(shared);
-    const struct lf_hc_mix_args &a = f.a;
-    uint32_t row = blockIdx.y, out = blockIdx.x, n = a.streams * a.dim, length = f.stretch;
-    float *fns = (float *)shared, *xs = fns + f.stretch, partial = 0;
+__global__ static void __launch_bounds__(FEW_THREADS, 4)
+hc_mix_few(const __grid_constant__ struct lf_hc_mix_args a) {
+    __shared__ float4 stage[2][FEW_PART / 4]; // little, so that blocks find room beside maps
+    float *fns = (float *)stage[0], *xs = (float *)stage[1], partial = 0;
+    uint32_t row = blockIdx.y, out = blockIdx.x, n = a.streams * a.dim;
     const uint16_t *x = a.x + (size_t)row * n;
     const float *fn = a.fn + (size_t)out * n;
+    struct few_share<wide> share[2];
     lf_let_next_begin();
-    length = n < length ? n : length;
-    lf_chain_bring<wide ? 4 : 1, ON_THE_WAY>(fn, length, 0.0f, fns); // no launch writes weights
-    lf_wait_for_launches();
-    for (uint32_t k = 0; k < n; k += f.stretch) {
-        length = n - k < f.stretch ? n - k : f.stretch;
-        if (k)
-            lf_chain_bring<wide ? 4 : 1, ON_THE_WAY>(fn + k, length, 0.0f, fns);
-        lf_chain_bring<wide ? 8 : 1, ON_THE_WAY>(x + k, length, -0.0f, xs);
-        __syncthreads();
-        LF_CONTROL(1, if (k + length == n) fns[lf_chain_place(length - 1, 0)] = 0;
-                   __syncthreads();) // 1: the last product is not in the dots
-        if (threadIdx.x < LF_WARP)
-            partial = lf_chain_add(threadIdx.x < 16 ? fns : xs, xs, lf_chain_room(length), partial);
-        __syncthreads();
-    }
+#pragma unroll
+    for (uint32_t i = 0; i < 2; i++)
+        lf_chain_fetch(fn + i * FEW_PART, few_left(n, i * FEW_PART), &share[i].fn);
+    lf_wait_for_launches(); // no launch writes fn
+#pragma unroll
+    for (uint32_t i = 0; i < 2; i++)
+        lf_chain_fetch(x + i * FEW_PART, few_left(n, i * FEW_PART), &share[i].x);
+    for (uint32_t first = 0; first < n; first += 2 * FEW_PART)
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t k = first + i * FEW_PART, next = k + 2 * FEW_PART, length = few_left(n, k);
+            lf_chain_store(share[i].fn, length, 0.0f, fns);
+            lf_chain_store(share[i].x, length, -0.0f, xs);
+            LF_CONTROL(1, __syncthreads(); if (length && k + length == n)
+                              fns[lf_chain_place(length - 1, 0)] = 0;) // 1: the last product
+            lf_chain_fetch(fn + next, few_left(n, next), &share[i].fn);
+            lf_chain_fetch(x + next, few_left(n, next), &share[i].x);
+            __syncthreads();
+            if (threadIdx.x < LF_WARP)
+                partial = lf_chain_add(threadIdx.x < 16 ? fns : xs, xs, lf_chain_room(length),
+                                       partial);
+            __syncthreads();
+        }
     if (threadIdx.x >= LF_WARP)
         return;
     float sum = lf_lanes_tree16(partial), square = __shfl_sync(LF_ALL_LANES, sum, 16);
     if (threadIdx.x == 0)
         store_output(a, row, out, sum, square);
-}
-
-template <bool wide>
-static void launch_few(struct lf_device *device, const struct lf_hc_mix_args *args) {
-    uint32_t s = args->streams, n = s * args->dim, room = lf_chain_room(n);
-    struct few few = {*args, room < STRETCH_MAX ? room : (uint32_t)STRETCH_MAX};
-    lf_cuda_launch(device, "hc_mix", hc_mix_few<wide>, dim3(s * (2 + s), args->rows), FEW_THREADS,
-                   few, 2 * few.stretch * (uint32_t)sizeof(float));
 }
 
 // Many rows: a block OUTS outputs, a warp TILE_OUTS of them; a lane a partial, halves rows in turn.
@@ -338,8 +344,10 @@ enum { ROWS_FEW = 32, ROWS_SOME = 1024 };
 
 template <bool wide>
 static void launch_dots(struct lf_device *device, const struct lf_hc_mix_args *args) {
+    uint32_t outs = args->streams * (2 + args->streams);
     if (args->rows <= ROWS_FEW)
-        launch_few<wide>(device, args);
+        lf_cuda_launch(device, "hc_mix", hc_mix_few<wide>, dim3(outs, args->rows), FEW_THREADS,
+                       *args);
     else if (args->rows <= ROWS_SOME)
         launch_many<wide, OUT_TILES>(device, args);
     else
