@@ -5,8 +5,8 @@
 #include "kernel/attention/attention_values.cuh"
 #include "kernel/cuda_table.h"
 
-// Few rows are shared out more finely, from many on not at all; so many blocks fill a device.
-enum { FEW_ROWS = 8, MANY_ROWS = 33, ENOUGH_BLOCKS = 128, NARROW_DIM = 128 };
+// From so many rows on a row is not shared out. So many blocks fill a device, once and twice.
+enum { MANY_ROWS = 33, ENOUGH_BLOCKS = 128, TWICE_ENOUGH = 256, NARROW_DIM = 128 };
 
 // Most blocks of keys of a row: how many there are, only the device knows.
 static uint32_t most_blocks(const struct lf_attention_args &a) {
@@ -15,11 +15,12 @@ static uint32_t most_blocks(const struct lf_attention_args &a) {
     return lf_blocks(a.window + (a.whole_span ? span : 0) + (a.entries ? a.topk : 0), BLOCK);
 }
 
-// Many rows need nothing but their lists.
+// Bytes of a row's dot products and wide keys; many rows need nothing but their lists.
 static size_t row_bytes(const struct work &w, bool many) {
-    size_t heads = sizeof *w.factor * TILE_HEADS, cell = sizeof *w.cell * CELL_WORDS;
-    size_t keys = sizeof *w.key * w.blocks * BLOCK;
-    return many ? keys + sizeof *w.list : w.tiles * ((cell + heads) * w.blocks + heads) + keys;
+    size_t keys = (size_t)w.blocks * BLOCK, cells = (size_t)w.blocks * w.tiles;
+    return many ? keys * sizeof *w.key + sizeof *w.list
+                : cells * CELL_WORDS * sizeof *w.cell + keys * w.a.head_dim * 2 +
+                      sizeof *w.n;
 }
 
 // Shares the scratch out among as many rows as it holds; returns how many.
@@ -27,42 +28,37 @@ static uint32_t place_work(struct lf_device *device, bool many, struct work *w) 
     uint32_t rows = (uint32_t)(LF_CUDA_SCRATCH_BYTES / row_bytes(*w, many));
     LF_ASSERT(rows);
     rows = rows < w->a.rows ? rows : w->a.rows;
-    size_t cells = many ? 0 : (size_t)rows * w->blocks * w->tiles;
-    w->cell = (uint32_t *)lf_cuda_scratch(device->cuda);
-    w->key = (const uint8_t **)(w->cell + cells * CELL_WORDS);
-    w->factor = (float *)(w->key + (size_t)rows * w->blocks * BLOCK);
-    w->total = w->factor + cells * TILE_HEADS;
-    w->list = (struct many_list *)w->factor;
+    size_t keys = (size_t)rows * w->blocks * BLOCK;
+    void *scratch = lf_cuda_scratch(device->cuda);
+    w->cell = (uint32_t *)scratch;
+    w->wide = (uint8_t *)(w->cell + (size_t)rows * w->blocks * w->tiles * CELL_WORDS);
+    w->n = (uint32_t *)(w->wide + keys * w->a.head_dim * 2);
+    w->key = (const uint8_t **)scratch;
+    w->list = (struct many_list *)(w->key + keys);
     return rows;
 }
 
-// With few rows a block of threads has half a tile: the launch takes as long as one of them.
-static void launch_weights(struct lf_device *device, struct work w, uint32_t rows) {
-    w.halves = rows > FEW_ROWS ? 2 : 1;
-    dim3 grid(2 / w.halves * w.tiles, rows);
-    uint32_t bytes = 3 * w.halves * w.blocks * HALF_HEADS * (uint32_t)sizeof(float);
-    lf_cuda_launch(device, "attention", attention_weights, grid, WEIGHT_WARPS * LF_WARP, w, bytes);
+// Tiles of heads share the widening of keys where rows fill the device even so.
+static void launch_scores(struct lf_device *device, struct work w) {
+    uint32_t parts = w.blocks * (BLOCK / SCORE_KEYS);
+    w.each = TILES_MOST;
+    while (w.each > 1 && w.rows * parts * lf_blocks(w.tiles, w.each) < ENOUGH_BLOCKS)
+        w.each /= 2;
+    lf_cuda_launch(device, "attention", attention_scores,
+                   dim3(parts, lf_blocks(w.tiles, w.each), w.rows), THREADS, w,
+                   score_room_of(w).all);
 }
 
-static void launch_scores(struct lf_device *device, const struct work &w, uint32_t groups,
-                          uint32_t rows) {
-    uint32_t parts = lf_blocks(ENOUGH_BLOCKS, rows * groups);
-    dim3 grid(parts < w.blocks ? parts : w.blocks, groups, rows);
-    // Elements past head_dim are zeros, which leave a chain as it is.
-    if (w.a.head_dim <= NARROW_DIM)
-        lf_cuda_launch(device, "attention", attention_scores<NARROW_DIM>, grid, THREADS, w,
-                       score_bytes<NARROW_DIM>);
-    else
-        lf_cuda_launch(device, "attention", attention_scores<LF_CUDA_HEAD_DIM_MAX>, grid, THREADS,
-                       w, score_bytes<LF_CUDA_HEAD_DIM_MAX>);
-}
-
-template <uint32_t DIMS>
-static void launch_values(struct lf_device *device, const struct work &w, uint32_t groups,
-                          uint32_t rows) {
-    dim3 grid(lf_blocks(w.a.head_dim, DIMS), groups, rows);
-    lf_cuda_launch(device, "attention", attention_values<DIMS>, grid, THREADS, w,
-                   value_form<DIMS>::bytes);
+// So do elements the weights; not those of lists that are weighed in several stages.
+static void launch_values(struct lf_device *device, struct work w) {
+    uint32_t halves = lf_blocks(w.a.heads, HALF_HEADS), all = lf_blocks(w.a.head_dim, VALUE_DIMS);
+    w.parts = 1;
+    while (w.blocks <= STAGE_BLOCKS && w.parts < all &&
+           w.rows * halves * lf_blocks(all, 2 * w.parts) >= TWICE_ENOUGH)
+        w.parts *= 2;
+    lf_cuda_launch(device, "attention", attention_values,
+                   dim3(lf_blocks(all, w.parts), halves, w.rows), VALUE_THREADS, w,
+                   (uint32_t)sizeof(struct value_block));
 }
 
 template <uint32_t DIMS>
@@ -81,15 +77,10 @@ static void run_many(struct lf_device *device, const struct work &w) {
         launch_many<LF_CUDA_HEAD_DIM_MAX>(device, w);
 }
 
-// Three launches: dot products of blocks of keys, then each head's weights, then values.
+// Keys as bf16 with their dot products, then weights and values.
 static void run_few(struct lf_device *device, const struct work &w) {
-    uint32_t groups = head_groups(w);
-    launch_scores(device, w, groups, w.rows);
-    launch_weights(device, w, w.rows);
-    if (w.rows > FEW_ROWS)
-        launch_values<64>(device, w, groups, w.rows);
-    else
-        launch_values<32>(device, w, groups, w.rows);
+    launch_scores(device, w);
+    launch_values(device, w);
 }
 
 void lf_attention_cuda(struct lf_device *device, const struct lf_attention_args *args) {

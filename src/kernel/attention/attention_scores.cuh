@@ -1,163 +1,237 @@
-// The first launch: dot products of a row's heads and keys, each a chain of steps over elements.
+// The first launch: keys as bf16, and their dot products with heads, chains of steps over elements.
 #pragma once
 #include "kernel/attention/attention_work.cuh"
 
-// Keys of a block, or queries: DIMS elements, zeros past head_dim; there are two.
-template <uint32_t DIMS>
-static constexpr uint32_t score_bytes = 2 * DIMS * BLOCK * 2;
+// Half of a block's warps multiply, a tile of heads each.
+enum { SCORE_WARPS = THREADS / LF_WARP, TILES_MOST = SCORE_WARPS / 2 };
+// Steps of a turn of the products; elements of as many, to which zeros fill up.
+enum { TURN_STEPS = 8, TURN_DIMS = TURN_STEPS * STEP, AHEAD = 3 };
+// Half of the warps bring keys, half queries. All widen: eight places, four pieces at once.
+enum { KEY_WARPS = SCORE_WARPS / 2, WARP_KEYS = SCORE_KEYS / KEY_WARPS };
+enum { LANE_PIECES = 4, WARP_PIECES = LF_WARP / WARP_KEYS };
 
-// A lane's pieces of the keys on their way, and its own of those after them.
-struct score_share {
-    struct piece piece[WARP_PLACES];
-    const uint8_t *next;
+// Bytes of shared memory: keys, [chunks][SCORE_KEYS], packed before that; then queries.
+struct score_room {
+    uint32_t turns, keys, packed, query, all; // packed, query: of one
 };
 
-// Keys of the block of the list that begins with key t0.
-__device__ static inline void fetch_keys(const struct work &w, const struct key_list &list,
-                                         const uint8_t *const *key, uint32_t t0,
-                                         struct score_share *s) {
-    uint32_t lane = threadIdx.x % LF_WARP, after = t0 + gridDim.x * BLOCK;
-    const uint8_t *row[WARP_PLACES];
-    share_keys<WARP_PLACES>(s->next, 0, row);
-    s->next = NULL;
-    if (after < list.n)
-        s->next = key[after + key_at_place(first_place() + lane % WARP_PLACES)];
-    fetch_places<WARP_PLACES>(list, t0, first_place(), row, w.a.head_dim, s->piece);
+__host__ __device__ static inline struct score_room score_room_of(const struct work &w) {
+    uint32_t turns = (w.a.head_dim + TURN_DIMS - 1) / TURN_DIMS;
+    uint32_t keys = turns * TURN_DIMS / CHUNK * KEYS_BYTES;
+    // So much past a query that eight of them meet no bank.
+    uint32_t query = turns * TURN_DIMS * 2 + 16;
+    return {turns, keys, (lf_qa8_row_bytes(w.a.head_dim) + 15) / 16 * 16, query,
+            keys + w.each * TILE_HEADS * query};
 }
 
-template <uint32_t DIMS>
-__device__ static inline void put_keys(const struct key_list &list, uint32_t t0,
-                                       const struct score_share &s, uint8_t *keys) {
-    if (threadIdx.x % LF_WARP < DIMS / PIECE)
-        put_places<WARP_PLACES>(list, t0, first_place(), s.piece, keys);
-}
-
-// A lane's piece of N queries from a head on, zeros for heads and elements that are not there.
-template <uint32_t N>
-__device__ static inline void fetch_queries(const struct lf_attention_args &a, uint32_t r,
-                                            uint32_t head, bool aligned, uint4 half[N][2]) {
-    uint32_t piece = threadIdx.x % LF_WARP, dim = a.head_dim;
-    LF_CONTROL(18, dim -= STEP;) // 18: the last step of elements not in a dot product
-    const uint16_t *q = a.q + ((size_t)r * a.heads + head) * a.head_dim + piece * PIECE;
-#pragma unroll
-    for (uint32_t i = 0; i < N; i++, q += a.head_dim) {
-        half[i][0] = half[i][1] = {0, 0, 0, 0};
-        if (head + i >= a.heads || piece * PIECE >= dim)
-            continue;
-        half[i][0] = aligned ? *(const uint4 *)q : load_16((const uint8_t *)q);
-        half[i][1] = aligned ? *(const uint4 *)(q + CHUNK) : load_16((const uint8_t *)(q + CHUNK));
-    }
-}
-
-template <uint32_t N, uint32_t DIMS>
-__device__ static inline void put_queries(const struct lf_attention_args &a, uint32_t r,
-                                          uint32_t place, bool aligned, uint8_t *keys) {
-    uint4 half[N][2];
-    fetch_queries<N>(a, r, blockIdx.y * GROUP_HEADS + place, aligned, half);
-#pragma unroll
-    for (uint32_t i = 0; i < N; i++) {
-        const uint32_t pair[] = {half[i][0].x, half[i][0].y, half[i][0].z, half[i][0].w,
-                                 half[i][1].x, half[i][1].y, half[i][1].z, half[i][1].w};
-        if (threadIdx.x % LF_WARP < DIMS / PIECE)
-            put_numbers(keys, threadIdx.x % LF_WARP, place + i, pair);
-    }
-}
-
-// Queries of the group's heads.
-template <uint32_t DIMS>
-__device__ static void put_queries(const struct lf_attention_args &a, uint32_t r, uint8_t *keys) {
-    if ((uintptr_t)a.q % 16 == 0) {
-        put_queries<WARP_PLACES, DIMS>(a, r, first_place(), true, keys);
+// A query on its way, zeros where no head or element is.
+__device__ static void bring_query(const struct work &w, const struct score_room &room, uint32_t r,
+                                   uint32_t head, uint8_t *to, lf_barrier *brought) {
+    const uint16_t *q = w.a.q + ((size_t)r * w.a.heads + head) * w.a.head_dim;
+    uint32_t dim = head < w.a.heads ? w.a.head_dim : 0;
+    LF_CONTROL(18, dim -= dim ? STEP : 0;) // 18: the last step of elements not in a dot product
+#pragma unroll 1
+    for (uint32_t at = dim; at < room.turns * TURN_DIMS; at += CHUNK)
+        *(uint4 *)(to + at * 2) = {0, 0, 0, 0};
+    if (dim && (uintptr_t)q % 16 == 0) {
+        lf_barrier_pass_bytes(brought, to, q, dim * 2);
         return;
     }
 #pragma unroll 1
-    for (uint32_t i = 0; i < WARP_PLACES; i++)
-        put_queries<1, DIMS>(a, r, first_place() + i, false, keys);
+    for (uint32_t i = 0; i < dim; i++)
+        ((uint16_t *)to)[i] = q[i];
+    lf_barrier_pass_alone(brought);
 }
 
-// Of a tile of heads, all steps: operands of lf_mma_bf16.
-template <uint32_t DIM_STEPS>
-__device__ static void load_queries(lf_shared_base keys, uint32_t tile, uint32_t q[DIM_STEPS][4]) {
-    uint32_t lane = threadIdx.x % LF_WARP, place = tile * TILE_HEADS + lane % 16;
-#pragma unroll
-    for (uint32_t step = 0; step < DIM_STEPS; step++)
-        lf_load_matrices(q[step], keys, lane / 16 * CHUNK_BYTES + place_at(step, place));
+// A packed key on its way. key: NULL past the list's end.
+__device__ static void bring_key(const uint8_t *key, uint32_t bytes, uint8_t *to,
+                                 lf_barrier *brought) {
+    if (key && ((uintptr_t)key | bytes) % 16 == 0) {
+        lf_barrier_pass_bytes(brought, to, key, bytes);
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; key && i < bytes; i++)
+        to[i] = key[i];
+    lf_barrier_pass_alone(brought);
 }
 
-// Dot products of a tile of heads and the keys at places `place` .. +31.
-template <uint32_t DIM_STEPS>
-__device__ static inline void multiply_keys(const uint32_t q[DIM_STEPS][4], lf_shared_base keys,
-                                            uint32_t place, float sum[4][4]) {
-    uint32_t lane = threadIdx.x % LF_WARP, half = lane / 8 % 2 * CHUNK_BYTES;
-    place += lane / 16 * 8 + lane % 8;
+// A lane's place of the block's keys, the key that stands there, and whose it is.
+struct score_key {
+    uint32_t place, t;
+    bool windowed, is_there;
+};
+
+// Which entry the key is if the window is full, as most are: asked for along with the row.
+__device__ static inline uint32_t guess_entry(const struct lf_attention_args &a, uint32_t r,
+                                              uint32_t t) {
+    bool is_there = a.entries && t >= a.window && t - a.window < a.topk;
+    return is_there ? a.selected[(size_t)r * a.topk + (t - a.window)] : 0;
+}
+
+// The lane's packed pieces of its key.
+struct score_pieces {
+    struct piece of[LANE_PIECES];
+};
+
+__device__ static inline uint32_t piece_at(uint32_t i) {
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
+    return (i * (SCORE_WARPS / KEY_WARPS) + warp / KEY_WARPS) * WARP_PIECES + lane / WARP_KEYS;
+}
+
+__device__ static inline struct score_pieces load_pieces(const struct work &w,
+                                                         const struct score_key &key,
+                                                         const uint8_t *packed) {
+    struct score_pieces pieces;
 #pragma unroll
-    for (uint32_t step = 0; step < DIM_STEPS; step++) {
-        uint32_t key[2][4];
-        lf_load_matrices(key[0], keys, half + place_at(step, place));
-        lf_load_matrices(key[1], keys, half + place_at(step, place) + 16 * 16);
+    for (uint32_t i = 0; i < LANE_PIECES; i++)
+        pieces.of[i] = fetch_piece(key.is_there ? packed : NULL, key.windowed, true, w.a.head_dim,
+                                   piece_at(i) * PIECE);
+    return pieces;
+}
+
+// Keys of the window or of entries as bf16, where products read them.
+template <bool WINDOWED>
+__device__ static inline void put_keys(const struct score_room &room, const struct score_key &key,
+                                       const struct score_pieces &pieces, uint8_t *keys) {
+    if (key.windowed != WINDOWED)
+        return;
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            lf_mma_bf16(sum[i], q[step], key[i / 2] + i % 2 * 2);
+    for (uint32_t i = 0; i < LANE_PIECES; i++) {
+        uint32_t pair[PIECE / 2], chunk = piece_at(i) * 2;
+        if (WINDOWED)
+            widen_window(pieces.of[i], pair);
+        else
+            widen_entry(pieces.of[i], pair);
+        uint8_t *to = keys + chunk * KEYS_BYTES + key.place * CHUNK_BYTES;
+        if (chunk >= room.turns * (TURN_DIMS / CHUNK))
+            continue;
+        *(uint4 *)to = {pair[0], pair[1], pair[2], pair[3]};
+        *(uint4 *)(to + KEYS_BYTES) = {pair[4], pair[5], pair[6], pair[7]};
     }
 }
 
-// Of the keys of two steps from `step` on.
-__device__ static inline void store_products(uint32_t *cell, const float sum[4][4],
-                                             uint32_t step) {
+// The keys for the second launch, by the warps that do not multiply.
+__device__ static inline void store_keys(const struct work &w, const uint8_t *keys) {
+    uint4 *wide = (uint4 *)wide_at(w, blockIdx.z, blockIdx.x, 0);
+    uint32_t first = w.each * LF_WARP, n = (uint32_t)(wide_bytes(w) / sizeof *wide);
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x - first; i < n; i += THREADS - first)
+        wide[i] = ((const uint4 *)keys)[i];
+}
+
+// Operands of lf_mma_bf16 of a step: a tile of heads, four times eight keys.
+struct score_step {
+    uint32_t q[4], key[2][4];
+};
+
+// Of a turn's step; a lane's own rows of both begin there.
+__device__ static inline void load_step(lf_shared_base keys, lf_shared_base queries, uint32_t step,
+                                        struct score_step *to) {
+    lf_load_matrices(to->q, queries, step * STEP * 2);
+    lf_load_matrices(to->key[0], keys, step * 2 * KEYS_BYTES);
+    lf_load_matrices(to->key[1], keys, step * 2 * KEYS_BYTES + STEP * CHUNK_BYTES);
+}
+
+// Dot products of a tile of heads and the keys, a chain for eight keys.
+__device__ static inline void multiply_tile(lf_shared_base keys, lf_shared_base queries,
+                                            uint32_t turns, float sum[4][4]) {
+    struct score_step step[AHEAD + 1];
+#pragma unroll
+    for (uint32_t i = 0; i < AHEAD; i++)
+        load_step(keys, queries, i, &step[i]);
+#pragma unroll 1
+    for (uint32_t turn = 0; turn < turns; turn++) {
+        // After the last turn what has been there already.
+        bool is_last = turn + 1 == turns;
+        lf_shared_base next_keys = keys + (is_last ? 0 : 2 * TURN_STEPS * KEYS_BYTES);
+        lf_shared_base next_queries = queries + (is_last ? 0 : TURN_DIMS * 2);
+#pragma unroll
+        for (uint32_t i = 0; i < TURN_STEPS; i++) {
+            uint32_t ahead = i + AHEAD;
+            load_step(ahead < TURN_STEPS ? keys : next_keys,
+                      ahead < TURN_STEPS ? queries : next_queries, ahead % TURN_STEPS,
+                      &step[ahead % (AHEAD + 1)]);
+            const struct score_step &now = step[i % (AHEAD + 1)];
+#pragma unroll
+            for (uint32_t j = 0; j < 4; j++)
+                lf_mma_bf16(sum[j], now.q, now.key[j / 2] + j % 2 * 2);
+        }
+        keys = next_keys, queries = next_queries;
+    }
+}
+
+// The warp's tile; products to their cell.
+__device__ static inline void score_tile(const struct work &w, const struct score_room &room,
+                                         const uint8_t *shared) {
+    uint32_t lane = threadIdx.x % LF_WARP, own = threadIdx.x / LF_WARP;
+    uint32_t tile = blockIdx.y * w.each + own, part = blockIdx.x % (BLOCK / SCORE_KEYS);
+    if (tile >= w.tiles)
+        return;
+    const lf_shared_base base = lf_shared_base_of(shared);
+    uint32_t place = lane / 16 * 8 + lane % 8, query = own * TILE_HEADS + lane % 16;
+    float sum[4][4] = {};
+    multiply_tile(base + lane / 8 % 2 * KEYS_BYTES + place * CHUNK_BYTES,
+                  base + room.keys + query * room.query + lane / 16 * CHUNK_BYTES, room.turns, sum);
+    uint32_t *to = cell_at(w, blockIdx.z, blockIdx.x / (BLOCK / SCORE_KEYS), tile) +
+                   part * (SCORE_KEYS / STEP) * STEP_WORDS;
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
         const float *low = sum[i / 2 * 2] + i % 2 * 2, *high = sum[i / 2 * 2 + 1] + i % 2 * 2;
-        uint32_t *to = cell + (step + i / 2) * STEP_WORDS + i % 2 * (STEP_WORDS / 2);
-        *(uint4 *)to = {lf_f32_bits(low[0]), lf_f32_bits(low[1]), lf_f32_bits(high[0]),
-                        lf_f32_bits(high[1])};
+        *(uint4 *)(to + i / 2 * STEP_WORDS + i % 2 * (STEP_WORDS / 2)) = {
+            lf_f32_bits(low[0]), lf_f32_bits(low[1]), lf_f32_bits(high[0]), lf_f32_bits(high[1])};
     }
 }
 
-// Addresses of the packed keys of this block's share of the list.
-__device__ static void find_keys(const struct lf_attention_args &a, uint32_t r,
-                                 const struct key_list &list, const uint8_t **key) {
-    for (uint32_t t0 = blockIdx.x * BLOCK; t0 < list.n; t0 += gridDim.x * BLOCK * 4) {
-        uint32_t t = t0 + threadIdx.x / BLOCK * gridDim.x * BLOCK + threadIdx.x % BLOCK;
-        if (t < whole_blocks(list))
-            key[t] = packed_key(a, r, list, t, listed_entry(a, r, list, t));
-    }
+// Packed keys and queries on their way, each by a lane.
+__device__ static inline void bring(const struct work &w, const struct score_room &room, uint32_t r,
+                                    const struct key_list &list, const struct score_key &key,
+                                    uint32_t entry, uint8_t *shared, lf_barrier *brought) {
+    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP, dim = w.a.head_dim;
+    uint32_t heads = w.each * TILE_HEADS / KEY_WARPS, head = warp % KEY_WARPS * heads + lane;
+    if (warp < KEY_WARPS && lane < WARP_KEYS)
+        bring_key(packed_key(w.a, r, list, key.t, entry),
+                  key.windowed ? lf_qa8_row_bytes(dim) : lf_qf4s_row_bytes(dim),
+                  shared + key.place * room.packed, brought);
+    if (warp >= KEY_WARPS && lane < heads)
+        bring_query(w, room, r, blockIdx.y * w.each * TILE_HEADS + head,
+                    shared + room.keys + head * room.query, brought);
 }
 
-// A block: a row and GROUP_HEADS heads, every gridDim.x-th block of keys.
-template <uint32_t DIMS>
-__global__ static void __launch_bounds__(THREADS, 1) attention_scores(struct work w) {
-    lf_take_turn();
+// A block: a row, SCORE_KEYS places of its list, w.each tiles of heads.
+__global__ static void __launch_bounds__(THREADS) attention_scores(struct work w) {
+    lf_let_next_begin();
     LF_DYNAMIC_SHARED(shared);
-    constexpr uint32_t bytes = score_bytes<DIMS> / 2, dim_steps = DIMS / STEP;
-    uint32_t r = w.first + blockIdx.z, warp = threadIdx.x / LF_WARP, half = warp / 4;
-    uint32_t tile = blockIdx.y * (GROUP_HEADS / TILE_HEADS) + warp % 4, q[dim_steps][4];
-    uint32_t stride = gridDim.x * BLOCK, t0 = blockIdx.x * BLOCK;
-    const uint8_t **key = w.key + (size_t)blockIdx.z * w.blocks * BLOCK;
-    const struct key_list list = list_keys(w.a, r);
-    const lf_shared_base base = lf_shared_base_of(shared);
-    if (t0 >= list.n)
-        return;
-    find_keys(w.a, r, list, key);
-    put_queries<DIMS>(w.a, r, shared + bytes);
-    __syncthreads();
-    struct score_share share;
-    share.next = key[t0 + key_at_place(first_place() + threadIdx.x % WARP_PLACES)];
-    fetch_keys(w, list, key, t0, &share);
-    load_queries<dim_steps>(base + bytes, warp % 4, q);
-    // A turn widens the keys from `next` on and multiplies those before.
-    for (uint32_t next = t0, turn = 0; next < list.n + stride; next += stride, turn ^= 1) {
-        // Half of the warps do one while the others do the other.
-#pragma unroll 1
-        for (uint32_t phase = 0; phase < 2; phase++)
-            if (phase == half && next != t0 && tile < w.tiles) {
-                float sum[4][4] = {};
-                multiply_keys<dim_steps>(q, base + (turn ^ 1) * bytes, half * (BLOCK / 2), sum);
-                store_products(cell_at(w, blockIdx.z, (next - stride) / BLOCK, tile), sum,
-                               half * (STEPS / 2));
-            } else if (phase != half && next < list.n) {
-                put_keys<DIMS>(list, next, share, shared + turn * bytes);
-                fetch_keys(w, list, key, next + stride, &share);
-            }
-        __syncthreads();
+    __shared__ lf_barrier brought;
+    if (!threadIdx.x) {
+        lf_barrier_open(&brought, SCORE_KEYS + w.each * TILE_HEADS);
+        lf_show_tensor_cores();
     }
+    __syncthreads();
+    const struct score_room room = score_room_of(w);
+    const uint32_t r = w.first + blockIdx.z, t0 = blockIdx.x * SCORE_KEYS;
+    struct score_key key = {};
+    key.place = threadIdx.x / LF_WARP % KEY_WARPS * WARP_KEYS + threadIdx.x % WARP_KEYS;
+    key.t = t0 + key_at_place(key.place);
+    lf_wait_for_launches();
+    uint32_t entry = guess_entry(w.a, r, key.t);
+    const struct key_list list = list_keys(w.a, r);
+    if (t0 >= whole_blocks(list))
+        return;
+    if (list.window != w.a.window)
+        entry = listed_entry(w.a, r, list, key.t);
+    key.windowed = key.t < list.window, key.is_there = key.t < list.n;
+    bring(w, room, r, list, key, entry, shared, &brought);
+    if (!threadIdx.x && !blockIdx.x && !blockIdx.y)
+        w.n[blockIdx.z] = list.n;
+    lf_barrier_wait(&brought, 0);
+    const struct score_pieces pieces = load_pieces(w, key, shared + key.place * room.packed);
+    __syncthreads();
+    put_keys<true>(room, key, pieces, shared);
+    put_keys<false>(room, key, pieces, shared);
+    __syncthreads();
+    if (threadIdx.x / LF_WARP < w.each)
+        score_tile(w, room, shared);
+    else if (!blockIdx.y)
+        store_keys(w, shared);
 }

@@ -114,6 +114,12 @@ __device__ static inline void lf_barrier_pass(lf_shared_base barrier) {
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// One thread for itself.
+__device__ static inline void lf_barrier_pass_alone(lf_barrier *barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(lf_shared_base_of(barrier))
+                 : "memory");
+}
+
 __device__ static inline void lf_barrier_wait(lf_shared_base barrier, uint32_t turn) {
     uint32_t is_past = 0;
     while (!is_past)

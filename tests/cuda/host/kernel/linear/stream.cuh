@@ -68,11 +68,15 @@ static inline void lf_barrier_open(lf_barrier *barrier, uint32_t passes) {
     *barrier = {passes, 0, 0};
 }
 
-static inline void lf_barrier_pass_copies(lf_barrier *barrier) {
+static inline void lf_barrier_pass_alone(lf_barrier *barrier) {
     if (++barrier->passed < barrier->passes)
         return;
     barrier->passed = 0;
     barrier->turn++;
+}
+
+static inline void lf_barrier_pass_copies(lf_barrier *barrier) {
+    lf_barrier_pass_alone(barrier);
 }
 
 static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *to, const void *from,
@@ -84,7 +88,7 @@ static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *to, const vo
 static inline void lf_barrier_pass(lf_barrier *barrier) {
     __syncwarp();
     if (!host_lane())
-        lf_barrier_pass_copies(barrier);
+        lf_barrier_pass_alone(barrier);
 }
 
 static inline void lf_barrier_wait(lf_barrier *barrier, uint32_t turn) {
