@@ -12,6 +12,9 @@ __device__ static inline void lf_wait_for_launches(void) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+// What launches before the one ahead wrote is read from here on: it let us begin after its wait.
+__device__ static inline void lf_read_old(void) {}
+
 // Every thread of every kernel does both: by induction all launches ahead in its branch have ended.
 __device__ static inline void lf_take_turn(void) {
     lf_let_next_begin();

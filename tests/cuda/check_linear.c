@@ -121,6 +121,7 @@ static void linear_problem(struct check *c, const char *name, const struct map *
     expect(c, &a);
     for (int turn = 0; turn < 2; turn++) {
         check_send(c);
+        d.groups_are_old = turn;
         lf_cuda_kernels.linear(&c->on, &d);
         check_compare(c);
     }

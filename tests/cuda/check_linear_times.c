@@ -103,15 +103,20 @@ void check_linear_times(struct check *c, const struct regions *g) {
                                            {LF_WEIGHT_MXFP4, 2304, 5120, 768, 16},
                                            {LF_WEIGHT_MXFP4, 5120, 2304, 384, 8}};
     static const struct shape small[] = {{LF_WEIGHT_FP8, 1280, 5120, 1, 0},
+                                         {LF_WEIGHT_BF16, 384, 5120, 1, 0},
+                                         {LF_WEIGHT_FP8, 1792, 5120, 1, 0},
                                          {LF_WEIGHT_F32, 384, 5120, 1, 0}};
     static const struct shape all_experts = {LF_WEIGHT_MXFP4, 2304, 5120, 768, 768};
     static const uint32_t expert_rows[] = {20, 43, 60, 170};
     static const uint32_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 512, 2048};
     time_limits(c, g);
     // A device that has multiplied a lot is slower for a while: small ones come first.
-    time_maps(c, g, &small[0], 1);
-    time_maps(c, g, &small[1], 1);
+    for (int i = 0; i < 4; i++)
+        time_maps(c, g, &small[i], 1);
     for (int i = 0; i < 4; i += 3) {
+        time_maps(c, g, &small[1], rows[i]);
+        time_chain(c, g, &small[1], &small[1], rows[i]);
+        time_chain(c, g, &small[2], &small[2], rows[i]);
         time_chain(c, g, &large[1], &large[2], rows[i]);
         time_chain(c, g, &small[0], &large[0], rows[i]);
         time_chain(c, g, &experts[1], &experts[2], rows[i]);

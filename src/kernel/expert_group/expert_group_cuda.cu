@@ -69,7 +69,9 @@ __device__ static void place_stage(const struct lf_expert_group_args &a, const u
 
 // A warp an expert: it sees all choices in order, so its pairs stand in the order of rows.
 __global__ static void __launch_bounds__(THREADS) expert_groups(struct lf_expert_group_args a) {
-    lf_take_turn();
+    lf_wait_for_launches();
+    // Blocks of the experts' maps fill the device: those of a branch come before them.
+    lf_let_next_begin();
     __shared__ uint32_t stage[STAGE];
     uint32_t choices = a.rows * a.top, n = 0;
     struct share share = {blockIdx.x * WARPS + threadIdx.x / LF_WARP, 0, 0, 0};

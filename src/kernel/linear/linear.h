@@ -57,6 +57,8 @@ struct lf_linear_args {
     uint32_t n_jobs;
     const struct lf_linear_job *job; // of the host, whatever the device, as is job->w
     struct lf_linear_job *room; // [n_jobs] of the host where a job has a group, else NULL
+    // Another call of linear read these groups before the launch ahead; their jobs have no index.
+    int groups_are_old;
 };
 
 LF_DECLARE_KERNEL(linear);

@@ -2,6 +2,7 @@
 
 #include "kernel/linear/linear_order.cuh"
 #include "kernel/linear/linear_plain.cuh"
+#include "kernel/linear/linear_small.cuh"
 #include "kernel/linear/linear_stream.cuh"
 #include "kernel/linear/linear_wide.cuh"
 
@@ -58,12 +59,28 @@ static void launch_form(struct lf_device *device, const struct form *form, struc
 // Two blocks of one launch on a multiprocessor would leave another without.
 enum { STREAM_SHARED_LEAST = 114 << 10 };
 
+// Of few tiles each has a block. False: they are more, or what they hold has no room.
+template <enum lf_weight_format format>
+static bool launch_small(struct lf_device *device, struct listed *jobs) {
+    const struct form form = {linear_small<format>, small_shape<format>::rows, UNIT_OUTS, 0, 1, 0};
+    const struct lf_linear_launch &launch = jobs->launch;
+    uint32_t rows = jobs->rows_most < form.rows ? jobs->rows_most : form.rows;
+    uint32_t bytes = launch.parts * small_bytes<format>(rows);
+    if (!launch.whole || launch.parts > SMALL_PARTS || bytes > SMALL_SHARED_MOST ||
+        !count_tiles(jobs, &form) || !launch.is_counted ||
+        launch.end[launch.jobs - 1] > lf_cuda_info(device->cuda)->processors)
+        return false;
+    lf_cuda_launch(device, "linear", linear_small<format>, dim3(launch.end[launch.jobs - 1]),
+                   launch.parts * LF_WARP, launch, bytes);
+    return true;
+}
+
 template <enum lf_weight_format format, int eights>
 static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_t least) {
     size_t bytes = sizeof(struct stream_block<format, eights>);
     struct form form = {jobs->launch.whole ? linear_stream<format, eights, true>
                                            : linear_stream<format, eights, false>,
-                        8 * eights, STREAM_OUTS, stream_shape<format, eights>::threads, least,
+                        8 * eights, UNIT_OUTS, stream_shape<format, eights>::threads, least,
                         (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes)};
     launch_form(device, &form, jobs);
 }
@@ -130,7 +147,11 @@ static void launch_ordered(struct lf_device *device, const struct listed *jobs) 
 // The sizes of tiles that lf_tile_rows names.
 template <enum lf_weight_format format>
 static void launch_sizes(struct lf_device *device, struct listed *jobs) {
-    launch_stream<format, 1>(device, jobs, 1);
+    bool are_small = false;
+    if constexpr (format != LF_WEIGHT_MXFP4)
+        are_small = launch_small<format>(device, jobs);
+    if (!are_small)
+        launch_stream<format, 1>(device, jobs, 1);
     launch_stream<format, 2>(device, jobs, 9);
     if (!jobs->launch.whole)
         return;
@@ -147,11 +168,11 @@ static void launch_sizes(struct lf_device *device, struct listed *jobs) {
 }
 
 static void list_job(struct listed *jobs, const struct lf_linear_job *job,
-                     struct lf_linear_work *work) {
+                     bool groups_are_old, struct lf_linear_work *work) {
     uint32_t parts = (job->w->in + LF_LINEAR_PART - 1) / LF_LINEAR_PART;
     *work = work_of(job);
     jobs->launch.jobs++;
-    jobs->launch.has_chosen_rows |= job->group || job->x_index;
+    jobs->launch.waits_first |= (job->group && !groups_are_old) || job->x_index;
     jobs->launch.parts = parts > jobs->launch.parts ? parts : jobs->launch.parts;
     jobs->launch.whole &= work->whole;
     jobs->has_groups |= job->group != NULL;
@@ -176,7 +197,7 @@ static void list_jobs(struct lf_device *device, const struct lf_linear_args *arg
     for (; work && *j < args->n_jobs && jobs->launch.jobs < most; ++*j) {
         const struct lf_linear_job *job = &args->job[*j];
         if (is_listed(job, format))
-            list_job(jobs, job, work + jobs->launch.jobs);
+            list_job(jobs, job, args->groups_are_old, work + jobs->launch.jobs);
     }
 }
 

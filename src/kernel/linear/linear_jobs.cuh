@@ -55,7 +55,7 @@ struct lf_linear_launch {
     uint32_t parts;         // of the longest row
     uint32_t parts_inverse; // 2^32 over them, rounded up
     bool whole;           // all jobs are
-    bool has_chosen_rows; // a kernel before this one wrote groups or indices
+    bool waits_first;     // launches ahead write groups or indices
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
     bool orders;          // rows of BF16 and FP8 maps of many rows are put in order ahead of them
     bool is_ordered;      // x is what linear_order.cuh made of it; all jobs have tiles
@@ -133,9 +133,12 @@ lf_list_jobs(const struct lf_linear_launch &launch, const struct lf_linear_heads
     unsigned long long sum = 0, all; // tiles, and above them jobs
     if (launch.is_counted)
         return {launch, live, launch.jobs, launch.end[launch.jobs - 1]};
+    if (!launch.waits_first)
+        lf_read_old();
 #pragma unroll
     for (uint32_t i = 0; i < LF_LINEAR_JOBS_A_THREAD; i++) {
-        const uint32_t *group = i < heads.jobs ? heads.group[i] : NULL;
+        // What was written while other launches' blocks were here is not to be found in a cache.
+        const volatile uint32_t *group = i < heads.jobs ? heads.group[i] : NULL;
         first[i] = group ? group[0] : 0;
         rows[i] = group ? group[1] - first[i] : i < heads.jobs ? heads.rows[i] : 0;
         tiles[i] = lf_tiles_of(launch, rows[i], heads.out[i], tile_rows, outs);

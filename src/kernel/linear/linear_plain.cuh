@@ -59,7 +59,8 @@ __device__ static inline float plain_partial(const struct lf_linear_work &w, con
 
 // Blocks share out the rows, because the host may not know how many there are.
 __global__ static void linear_plain_outputs(struct plain p) {
-    lf_take_turn();
+    lf_wait_for_launches();
+    lf_let_next_begin(); // groups are old for all launches that follow the next
     const uint32_t *group = p.work.group, of_group = group ? group[0] : 0;
     const struct lf_linear_work w =
         lf_work_of_rows(p.work, of_group, group ? group[1] - of_group : p.work.rows);

@@ -1,42 +1,32 @@
 // Few rows: weights stream from memory once, each lane a part's share ahead of its products.
 #pragma once
-#include "kernel/linear/linear_chunk.cuh"
-#include "kernel/linear/linear.h"
-#include "kernel/linear/stream.cuh"
+#include "kernel/linear/linear_unit.cuh"
 
-// A warp takes 16 outputs by `eights` times 8 rows by a part of K: a unit.
-enum { STREAM_OUTS = 16, STREAM_AHEAD = 3 }; // STREAM_AHEAD: rounds, whose tiles are known
+enum { STREAM_AHEAD = 3 }; // rounds, whose tiles are known
 
 template <enum lf_weight_format format, int eights>
-struct stream_shape {
-    static const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
-    static const uint32_t slabs = LF_LINEAR_PART / slab;
+struct stream_shape : unit_shape<format, eights> {
+    typedef unit_shape<format, eights> unit;
     static const uint32_t depth = 5; // slabs on the way
-    static const uint32_t rows = 8 * eights, numbers = STREAM_OUTS * rows;
-    static const uint32_t side_bytes = 16 * LF_WARP;
     // Where decoding is most of the work more warps share it; else other kernels find room beside.
-    static const uint32_t warps = format == LF_WEIGHT_MXFP4 && eights == 1 ? 24 : 16;
+    static const uint32_t warps = format == LF_WEIGHT_MXFP4 && eights == 1 ? 20 : 16;
     static const uint32_t threads = warps * LF_WARP;
     static const uint32_t blocks = eights == 1 && warps == 16 ? 2 : 1; // that registers allow
     static const bool touches = format == LF_WEIGHT_FP8 && eights == 1;
     // A single row of an order of its own goes through shared memory, a part's at once.
     static const bool has_single = format == LF_WEIGHT_MXFP4 && eights == 1;
-    static const uint32_t times = elements / 8, eight_bytes = slabs * 4 * 16; // times: of a chunk
+    static const uint32_t eight_bytes = unit::slabs * 4 * 16;
     // Tiles of rounds: two to be added, the present, those ahead.
     static const uint32_t tiles = (STREAM_AHEAD + 3) * warps;
-    // Words with a part's scales: of each output, of FP8's all outputs together.
-    static const uint32_t scale_words = LF_LINEAR_PART / 32 / 4 + 1;
-    static const uint32_t scale_rows = format == LF_WEIGHT_MXFP4 ? STREAM_OUTS : 1;
-    static_assert(slabs % depth == 0, "a slab's place among those on the way is its own");
-    static_assert(!has_single || slabs == depth, "a unit's slabs have their places in its row");
+    static_assert(unit::slabs % depth == 0, "a slab's place among those on the way is its own");
+    static_assert(!has_single || unit::slabs == depth, "a unit's slabs have places in its row");
     static_assert(warps <= LF_WARP, "a lane for each tile that a round may begin");
 };
 
-// Where a lane's slabs on the way come from. Without elements left they are zeros.
+// Where a lane's slabs on the way come from, and its unit.
 struct stream_source {
-    const uint8_t *data; // of the lane's output
-    int32_t other, left; // bytes to that 8 further; elements from the lane's first on
-    uint32_t place, k;   // of the unit: its tile's among those known, its first element
+    struct unit_source slabs;
+    uint32_t place, k; // its tile's among those known, its first element
 };
 
 // What a lane multiplies.
@@ -96,23 +86,6 @@ __device__ static inline uint32_t first_tile(const struct stream_share &share, u
     return at.tile + (at.part > 0);
 }
 
-// The place's tile as a job of its own.
-template <enum lf_weight_format format>
-__device__ static struct lf_linear_work work_of_tile(const struct lf_linear_place &place) {
-    struct lf_linear_work w = place.w;
-    uint32_t scale_row = format == LF_WEIGHT_FP8 ? place.out / 32 : place.out;
-    w.data += lf_chunk_at<format>((size_t)place.out * w.in);
-    w.scale += (size_t)scale_row * (w.in / 32);
-    if (w.x_index)
-        w.x_index += place.row;
-    else
-        w.x += place.row * w.x_stride;
-    w.y = (uint8_t *)w.y + (place.row * w.y_stride + place.out) * (w.y_f32 ? 4 : 2);
-    w.out -= place.out;
-    w.rows -= place.row;
-    return w;
-}
-
 // Tiles first .. past-1 of a block become known, by threads `own` of so many.
 template <enum lf_weight_format format, int eights>
 __device__ static void find_tiles(const struct stream_share &share, uint32_t first, uint32_t past,
@@ -122,32 +95,7 @@ __device__ static void find_tiles(const struct stream_share &share, uint32_t fir
     past = past < share.own ? past : share.own;
     for (uint32_t i = first + own; i < past; i += threads)
         block->tile[i % shape::tiles] = work_of_tile<format>(lf_find_tile(
-            share.tiles, blockIdx.x + i * gridDim.x, shape::rows, STREAM_OUTS));
-}
-
-// The first scale of an output's part. Outputs past the last are the last once more.
-template <enum lf_weight_format format>
-__device__ static const uint8_t *scales_of(const struct lf_linear_work &w, uint32_t out,
-                                           uint32_t k) {
-    out = format == LF_WEIGHT_FP8 ? 0 : out < w.out ? out : w.out - 1;
-    return w.scale + out * (w.in / 32) + k / 32;
-}
-
-// Words with scales of a part are on their way, two lanes bring an output's.
-template <enum lf_weight_format format, int eights>
-__device__ static void send_scales(const struct lf_linear_work &w, uint32_t k, uint32_t *to) {
-    typedef stream_shape<format, eights> shape;
-    const uint32_t words = shape::scale_words / 2, lane = threadIdx.x % LF_WARP;
-    if (lane / 2 >= shape::scale_rows)
-        return;
-    const uint8_t *from = scales_of<format>(w, lane / 2, k);
-    uint32_t first = lane % 2 * words;
-    int32_t past = (int32_t)((uintptr_t)from % 4 + (w.in - k) / 32 - 4 * first);
-    const uint32_t *word = lf_word_of(from) + first;
-    to += lane / 2 * shape::scale_words + first;
-#pragma unroll
-    for (uint32_t i = 0; i < words; i++)
-        lf_copy_word(to + i, word + i, 4 * (int32_t)i < past);
+            share.tiles, blockIdx.x + i * gridDim.x, shape::rows, UNIT_OUTS));
 }
 
 // Slabs come from unit n from here on: its scales and its rows' indices are on their way.
@@ -165,34 +113,12 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     const struct lf_linear_work &w = block->tile[from.place];
     if (from.k >= w.in)
         return from;
-    uint32_t out = lane / 4, other = out + 8, most = w.out - 1;
-    out = out < most ? out : most, other = other < most ? other : most;
-    from.data = w.data + lf_chunk_at<format>(out * w.in + k) + lane % 4 * 16;
-    from.other = (int32_t)lf_chunk_at<format>((other - out) * w.in);
-    from.left = (int32_t)(w.in - k - lane % 4 * shape::elements);
+    from.slabs = source_of<format>(w, k);
     if (format != LF_WEIGHT_BF16)
-        send_scales<format, eights>(w, k, own->scale[turn]);
+        send_scales<format>(w, k, own->scale[turn]);
     if (w.x_index && lane < shape::rows && lane < w.rows)
         lf_copy_word(&own->index[turn][lane], w.x_index + lane, true);
     return from;
-}
-
-// Slab `slab` from the source's first is on its way to where a lane alone reads it.
-template <enum lf_weight_format format, bool whole>
-__device__ static void send_slab(const struct stream_source &from, uint32_t slab,
-                                 uint8_t (*to)[16 * LF_WARP]) {
-    const uint32_t elements = 4 * lf_chunk_elements(format), lane = threadIdx.x % LF_WARP;
-#pragma unroll
-    for (uint32_t side = 0; side < 2; side++) {
-        const uint8_t *data = from.data + (side ? from.other : 0);
-        if (whole || format != LF_WEIGHT_BF16)
-            lf_copy_16(to[side] + 16 * lane, data + lf_chunk_at<format>(slab * elements),
-                       (int32_t)(slab * elements) < from.left);
-        else
-            lf_load_eight((const uint16_t *)data, slab * elements, lf_left(from.left), false,
-                          (uint32_t *)(to[side] + 16 * lane));
-    }
-    lf_copies_commit();
 }
 
 // A byte of a word above 128.
@@ -257,14 +183,7 @@ begin_unit(const struct stream_source &from, uint32_t turn,
         find_rows<format>(w, own.index[turn], k, &u);
     if (format == LF_WEIGHT_BF16)
         return u;
-#pragma unroll
-    for (uint32_t side = 0; side < 2; side++) {
-        uint32_t out = format == LF_WEIGHT_FP8 ? 0 : side * 8 + lane / 4;
-        uint32_t block_of = lane % 4 * shape::elements / 32;
-        LF_CONTROL(4, block_of -= k + block_of ? 1 : 0;) // 4: the scale of the block before
-        u.scale_at[side] = out * shape::scale_words * 4 +
-                           (uint32_t)((uintptr_t)scales_of<format>(w, out, k) % 4) + block_of;
-    }
+    find_scales<format>(w, k, u.scale_at);
 #pragma unroll
     for (uint32_t i = 0; format == LF_WEIGHT_MXFP4 && i < shape::scale_words / 2; i++)
         odd |= odd_scales(own.scale[turn][i * LF_WARP + lane]);
@@ -294,16 +213,10 @@ __device__ static void pass_slabs(struct stream_unit<eights> *u) {
         u->x[i] += k, u->left_of_row[i] -= k;
 }
 
-// A slab of a lane: codes and scales of its two outputs, its rows eight elements at a time.
-template <enum lf_weight_format format, int eights>
-struct stream_slab {
-    uint32_t word[2][4], scale[2], x[lf_chunk_elements(format) / 8][eights][4];
-};
-
 // Zeros past the row's end. Rows that are none hold anything: sums of others do not see them.
 template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t slab,
-                                 struct stream_slab<format, eights> *own) {
+                                 struct unit_slab<format, eights> *own) {
     typedef stream_shape<format, eights> shape;
     const uint32_t times = shape::times, first = slab * shape::slab;
     bool is_full = whole && (int32_t)(first + shape::slab) <= u.left;
@@ -330,7 +243,7 @@ __device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t s
 // A single row's elements, as all lanes read them: rows that are none hold them as well.
 template <enum lf_weight_format format, int eights>
 __device__ static void take_single(const uint8_t *single, uint32_t slab,
-                                   struct stream_slab<format, eights> *own) {
+                                   struct unit_slab<format, eights> *own) {
     typedef stream_shape<format, eights> shape;
     single += slab * 64 + threadIdx.x % 4 * 16;
 #pragma unroll
@@ -343,55 +256,11 @@ __device__ static void take_single(const uint8_t *single, uint32_t slab,
 
 // Rows that were loaded, in the order of the steps.
 template <enum lf_weight_format format, int eights>
-__device__ static void order_rows(struct stream_slab<format, eights> *own) {
+__device__ static void order_rows(struct unit_slab<format, eights> *own) {
     const uint32_t times = stream_shape<format, eights>::times;
 #pragma unroll
     for (uint32_t i = 0; i < times * eights; i++)
         lf_order_x<format>(own->x[i % times][i / times]);
-}
-
-// The lane's codes, once they have come, and their scales.
-template <enum lf_weight_format format, int eights>
-__device__ static void take_slab(const struct stream_unit<eights> &u, uint32_t slab,
-                                 const uint8_t (*room)[16 * LF_WARP], const uint32_t *scale,
-                                 struct stream_slab<format, eights> *own) {
-    typedef stream_shape<format, eights> shape;
-#pragma unroll
-    for (uint32_t side = 0; side < 2; side++) {
-        uint4 four = *(const uint4 *)(room[side] + 16 * (threadIdx.x % LF_WARP));
-        uint32_t *word = own->word[side];
-        word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
-        // FP8's outputs of a unit have one scale together.
-        if (format == LF_WEIGHT_MXFP4 || (format == LF_WEIGHT_FP8 && !side))
-            own->scale[side] =
-                ((const uint8_t *)scale)[u.scale_at[side] + slab * shape::slab / 32];
-        else
-            own->scale[side] = side ? own->scale[0] : 0;
-    }
-}
-
-// Eight elements of each lane's chunks are two k16 steps.
-template <enum lf_weight_format format, int eights, bool is_odd>
-__device__ static void multiply_slab(struct stream_slab<format, eights> *own,
-                                     float sum[eights][4]) {
-    const uint32_t times = stream_shape<format, eights>::times, words = 4 / times;
-#pragma unroll
-    for (uint32_t e = 0; e < times; e++) {
-        uint32_t pair[8];
-        lf_decode<format, words>(own->word[0] + e * words, own->word[1] + e * words, own->scale,
-                                 is_odd, pair);
-#pragma unroll
-        for (int i = 0; i < eights; i++) {
-            const uint32_t *x = own->x[e][i];
-#pragma unroll
-            for (uint32_t step = 0; step < 4; step += 2) {
-                uint32_t n = step;
-                LF_CONTROL(18, n = 2 - step;) // 18: two steps change places
-                uint32_t a[4] = {pair[n], pair[4 + n], pair[n + 1], pair[5 + n]};
-                lf_mma_bf16(sum[i], a, x + n);
-            }
-        }
-    }
 }
 
 // Ahead of its first slabs a unit begins, ahead of its last ones the next is where they come from.
@@ -414,16 +283,15 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
     if (first + shape::depth == shape::slabs) {
         *from = seek_unit(share, n + shape::warps, (round + 1) % 2, block);
     } else {
-        from->data += shape::depth * 64;
-        from->left -= shape::depth * shape::slab;
+        from->slabs.data += shape::depth * 64;
+        from->slabs.left -= shape::depth * shape::slab;
     }
 }
 
-// The chain of a slab's steps goes on. Past the row's end codes are zeros, scales are another's.
+// The chain of a slab's steps goes on.
 template <enum lf_weight_format format, int eights>
 __device__ static void add_slab(const struct stream_unit<eights> &u, uint32_t slab,
-                                struct stream_slab<format, eights> *own, float sum[eights][4]) {
-    typedef stream_shape<format, eights> shape;
+                                struct unit_slab<format, eights> *own, float sum[eights][4]) {
     bool is_odd = format == LF_WEIGHT_MXFP4
                       ? u.has_odd_scales
                       : lf_are_odd<format, 4>(own->word[0], own->word[1], own->scale);
@@ -431,8 +299,7 @@ __device__ static void add_slab(const struct stream_unit<eights> &u, uint32_t sl
         multiply_slab<format, eights, false>(own, sum);
         return;
     }
-    if ((int32_t)(slab * shape::slab + threadIdx.x % 4 * shape::elements) >= u.left)
-        own->scale[0] = own->scale[1] = 127;
+    level_scales(slab, u.left, own);
     multiply_slab<format, eights, true>(own, sum);
 }
 
@@ -448,7 +315,7 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
     for (uint32_t first = 0; first < shape::slabs; first += shape::depth)
 #pragma unroll
         for (uint32_t slab = 0; slab < shape::depth; slab++) {
-            struct stream_slab<format, eights> own;
+            struct unit_slab<format, eights> own;
             if (!slab && first)
                 pass_slabs<format, eights>(&u);
             if (!is_single && (slab || first))
@@ -458,8 +325,9 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
                 turn_slabs<format, eights, whole, is_single>(share, round, first, block, &u, from);
             if (!is_single && !slab && !first)
                 load_rows<format, eights, whole>(u, slab, &own);
-            take_slab<format, eights>(u, slab, warp->room[slab], warp->scale[round % 2], &own);
-            send_slab<format, whole>(*from, slab, warp->room[slab]);
+            take_slab<format, eights>(u.scale_at, slab, warp->room[slab], warp->scale[round % 2],
+                                      &own);
+            send_slab<format, whole>(from->slabs, slab, warp->room[slab]);
             if ((int32_t)(slab * shape::slab) >= u.left)
                 continue;
             if constexpr (is_single)
@@ -468,16 +336,6 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
                 order_rows(&own);
             add_slab(u, slab, &own, sum);
         }
-}
-
-// Lane l has outputs l/4 and l/4+8 of rows 2(l%4) and the next.
-template <int eights>
-__device__ static void keep_sums(const float sum[eights][4], float *part) {
-    uint32_t lane = threadIdx.x % LF_WARP;
-#pragma unroll
-    for (int i = 0; i < 2 * eights; i++)
-        *(float2 *)(part + (lane / 4 + i % 2 * 8) * (8 * eights) + i / 2 * 8 + lane % 4 * 2) = {
-            sum[i / 2][i % 2 * 2], sum[i / 2][i % 2 * 2 + 1]};
 }
 
 // Adds the parts that a round brought, ascending; a tile whose parts go on is carried.
@@ -491,7 +349,7 @@ __device__ static void add_parts(const struct stream_share &share, uint32_t roun
     for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += shape::threads) {
         uint32_t own = tile + at / shape::numbers, n = at % shape::numbers;
         const struct lf_linear_work &w = block->tile[own % shape::tiles];
-        uint32_t row = n / STREAM_OUTS, out = n % STREAM_OUTS, place = out * shape::rows + row;
+        uint32_t row = n / UNIT_OUTS, out = n % UNIT_OUTS, place = out * shape::rows + row;
         if (row >= w.rows)
             continue;
         uint32_t from = own * parts, to = from + parts, u = from > first ? from : first;
@@ -524,8 +382,8 @@ __device__ static void run_units(const struct stream_share &share,
     struct stream_source from = seek_unit(share, warp, 0, block);
 #pragma unroll
     for (uint32_t slab = 0; slab < shape::depth; slab++)
-        send_slab<format, whole>(from, slab, block->warp[warp].room[slab]);
-    if (!share.tiles.launch.has_chosen_rows)
+        send_slab<format, whole>(from.slabs, slab, block->warp[warp].room[slab]);
+    if (!share.tiles.launch.waits_first)
         lf_wait_for_launches();
     for (uint32_t round = 0; round < rounds; round++) {
         float sum[eights][4] = {};
@@ -551,14 +409,18 @@ linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
     typedef stream_shape<format, eights> shape;
     LF_DYNAMIC_SHARED(shared);
     auto *block = (struct stream_block<format, eights> *)shared;
-    lf_let_next_begin();
+    // Once groups are there, so that they are old for all launches that follow the next.
+    if (!launch.waits_first)
+        lf_let_next_begin();
     if (threadIdx.x == 0)
         lf_barrier_open(&block->kept, shape::warps);
     struct lf_linear_heads heads = lf_load_heads(launch);
-    if (launch.has_chosen_rows)
+    if (launch.waits_first) {
         lf_wait_for_launches();
+        lf_let_next_begin();
+    }
     struct lf_linear_tiles tiles =
-        lf_list_jobs(launch, heads, shape::rows, STREAM_OUTS, (struct lf_linear_live *)(block + 1));
+        lf_list_jobs(launch, heads, shape::rows, UNIT_OUTS, (struct lf_linear_live *)(block + 1));
     uint32_t own = (tiles.all + gridDim.x - 1 - blockIdx.x) / gridDim.x;
     struct stream_share share = {tiles, own};
     find_tiles(share, 0, first_tile(share, STREAM_AHEAD, shape::warps), threadIdx.x,

@@ -161,6 +161,7 @@ static cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
 
 // The thread waits for the launches ahead, as each has to (device/cuda_turn.cuh).
 void host_wait();
+void host_read_old();
 void __syncthreads();
 // Others go on.
 void host_yield();

@@ -8,6 +8,10 @@ static inline void lf_wait_for_launches(void) {
     host_wait();
 }
 
+static inline void lf_read_old(void) {
+    host_read_old();
+}
+
 static inline void lf_take_turn(void) {
     lf_wait_for_launches();
 }
