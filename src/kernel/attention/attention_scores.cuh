@@ -1,11 +1,12 @@
 // The first launch: keys as bf16, and their dot products with heads, chains of steps over elements.
 #pragma once
 #include "kernel/attention/attention_work.cuh"
+#include "kernel/linear/wgmma.cuh"
 
-// Half of a block's warps multiply, a tile of heads each.
+// Half of a block's warps multiply, a tile of heads each, four tiles at most.
 enum { SCORE_WARPS = THREADS / LF_WARP, TILES_MOST = SCORE_WARPS / 2 };
-// Steps of a turn of the products; elements of as many, to which zeros fill up.
-enum { TURN_STEPS = 8, TURN_DIMS = TURN_STEPS * STEP, AHEAD = 3 };
+// Steps whose products begin together; twice as many are a turn, to whose elements zeros fill up.
+enum { HALF_STEPS = 4, TURN_STEPS = 2 * HALF_STEPS, TURN_DIMS = TURN_STEPS * STEP };
 // Half of the warps bring keys, half queries. All widen: eight places, four pieces at once.
 enum { KEY_WARPS = SCORE_WARPS / 2, WARP_KEYS = SCORE_KEYS / KEY_WARPS };
 enum { LANE_PIECES = 4, WARP_PIECES = LF_WARP / WARP_KEYS };
@@ -96,13 +97,18 @@ __device__ static inline void put_keys(const struct score_room &room, const stru
                                        const struct score_pieces &pieces, uint8_t *keys) {
     if (key.windowed != WINDOWED)
         return;
-#pragma unroll
+    struct score_pieces left = pieces;
+    // Written out four times it would be fetched four times; what is left moves up.
+#pragma unroll 1
     for (uint32_t i = 0; i < LANE_PIECES; i++) {
         uint32_t pair[PIECE / 2], chunk = piece_at(i) * 2;
         if (WINDOWED)
-            widen_window(pieces.of[i], pair);
+            widen_window(left.of[0], pair);
         else
-            widen_entry(pieces.of[i], pair);
+            widen_entry(left.of[0], pair);
+#pragma unroll
+        for (uint32_t j = 1; j < LANE_PIECES; j++)
+            left.of[j - 1] = left.of[j];
         uint8_t *to = keys + chunk * KEYS_BYTES + key.place * CHUNK_BYTES;
         if (chunk >= room.turns * (TURN_DIMS / CHUNK))
             continue;
@@ -113,71 +119,85 @@ __device__ static inline void put_keys(const struct score_room &room, const stru
 
 // The keys for the second launch, by the warps that do not multiply.
 __device__ static inline void store_keys(const struct work &w, const uint8_t *keys) {
+    constexpr uint32_t first = TILES_MOST * LF_WARP;
     uint4 *wide = (uint4 *)wide_at(w, blockIdx.z, blockIdx.x, 0);
-    uint32_t first = w.each * LF_WARP, n = (uint32_t)(wide_bytes(w) / sizeof *wide);
+    uint32_t n = (uint32_t)(wide_bytes(w) / sizeof *wide);
 #pragma unroll 4
     for (uint32_t i = threadIdx.x - first; i < n; i += THREADS - first)
         wide[i] = ((const uint4 *)keys)[i];
 }
 
-// Operands of lf_mma_bf16 of a step: a tile of heads, four times eight keys.
-struct score_step {
-    uint32_t q[4], key[2][4];
+// A tile's queries of some steps, operands of products: zeros where the warp has none.
+struct score_steps {
+    uint32_t q[HALF_STEPS][4];
 };
 
-// Of a turn's step; a lane's own rows of both begin there.
-__device__ static inline void load_step(lf_shared_base keys, lf_shared_base queries, uint32_t step,
-                                        struct score_step *to) {
-    lf_load_matrices(to->q, queries, step * STEP * 2);
-    lf_load_matrices(to->key[0], keys, step * 2 * KEYS_BYTES);
-    lf_load_matrices(to->key[1], keys, step * 2 * KEYS_BYTES + STEP * CHUNK_BYTES);
+__device__ static inline void load_steps(bool has_tile, lf_shared_base queries,
+                                         struct score_steps *steps) {
+#pragma unroll
+    for (uint32_t i = 0; i < HALF_STEPS && has_tile; i++)
+        lf_load_matrices(steps->q[i], queries, i * STEP * 2);
 }
 
-// Dot products of a tile of heads and the keys, a chain for eight keys.
-__device__ static inline void multiply_tile(lf_shared_base keys, lf_shared_base queries,
-                                            uint32_t turns, float sum[4][4]) {
-    struct score_step step[AHEAD + 1];
+// Their products with the keys begin; at most those are on the way then.
+__device__ static inline void multiply_steps(const struct score_steps &steps, lf_shared_rows keys,
+                                             float (&sum)[SCORE_KEYS / 2]) {
+    lf_wgmma_begin();
 #pragma unroll
-    for (uint32_t i = 0; i < AHEAD; i++)
-        load_step(keys, queries, i, &step[i]);
+    for (uint32_t i = 0; i < HALF_STEPS; i++)
+        lf_wgmma_bf16(sum, steps.q[i], lf_shared_rows_from(keys, i * 2 * KEYS_BYTES), true);
+    lf_wgmma_commit();
+    lf_wgmma_wait<1>();
+}
+
+// Dot products of the warps' tiles and the keys. queries: a lane's row.
+__device__ static inline void multiply_tiles(bool has_tile, lf_shared_base keys,
+                                             lf_shared_base queries, uint32_t turns,
+                                             float (&sum)[SCORE_KEYS / 2]) {
+    constexpr uint32_t half_keys = HALF_STEPS * 2 * KEYS_BYTES, half = HALF_STEPS * STEP * 2;
+    lf_shared_rows rows = lf_shared_rows_at(keys, KEYS_BYTES);
+    struct score_steps first = {}, second = {};
+    load_steps(has_tile, queries, &first);
 #pragma unroll 1
     for (uint32_t turn = 0; turn < turns; turn++) {
+        multiply_steps(first, rows, sum);
+#pragma unroll
+        for (uint32_t i = 0; i < HALF_STEPS; i++)
+            lf_wgmma_read(second.q[i]);
+        load_steps(has_tile, queries + half, &second);
+        multiply_steps(second, lf_shared_rows_from(rows, half_keys), sum);
+#pragma unroll
+        for (uint32_t i = 0; i < HALF_STEPS; i++)
+            lf_wgmma_read(first.q[i]);
         // After the last turn what has been there already.
-        bool is_last = turn + 1 == turns;
-        lf_shared_base next_keys = keys + (is_last ? 0 : 2 * TURN_STEPS * KEYS_BYTES);
-        lf_shared_base next_queries = queries + (is_last ? 0 : TURN_DIMS * 2);
-#pragma unroll
-        for (uint32_t i = 0; i < TURN_STEPS; i++) {
-            uint32_t ahead = i + AHEAD;
-            load_step(ahead < TURN_STEPS ? keys : next_keys,
-                      ahead < TURN_STEPS ? queries : next_queries, ahead % TURN_STEPS,
-                      &step[ahead % (AHEAD + 1)]);
-            const struct score_step &now = step[i % (AHEAD + 1)];
-#pragma unroll
-            for (uint32_t j = 0; j < 4; j++)
-                lf_mma_bf16(sum[j], now.q, now.key[j / 2] + j % 2 * 2);
-        }
-        keys = next_keys, queries = next_queries;
+        queries += turn + 1 == turns ? 0 : 2 * half;
+        load_steps(has_tile, queries, &first);
+        rows = lf_shared_rows_from(rows, 2 * half_keys);
     }
+    lf_wgmma_wait<0>();
+    lf_wgmma_settle(sum);
+#pragma unroll
+    for (uint32_t i = 0; i < HALF_STEPS; i++)
+        lf_wgmma_read(second.q[i]);
 }
 
-// The warp's tile; products to their cell.
+// The warp's tile; products to their cell. All warps that may have one multiply together.
 __device__ static inline void score_tile(const struct work &w, const struct score_room &room,
                                          const uint8_t *shared) {
     uint32_t lane = threadIdx.x % LF_WARP, own = threadIdx.x / LF_WARP;
     uint32_t tile = blockIdx.y * w.each + own, part = blockIdx.x % (BLOCK / SCORE_KEYS);
-    if (tile >= w.tiles)
-        return;
     const lf_shared_base base = lf_shared_base_of(shared);
-    uint32_t place = lane / 16 * 8 + lane % 8, query = own * TILE_HEADS + lane % 16;
-    float sum[4][4] = {};
-    multiply_tile(base + lane / 8 % 2 * KEYS_BYTES + place * CHUNK_BYTES,
-                  base + room.keys + query * room.query + lane / 16 * CHUNK_BYTES, room.turns, sum);
+    float sum[SCORE_KEYS / 2] = {};
+    multiply_tiles(own < w.each, base,
+                   base + room.keys + (own * TILE_HEADS + lane % 16) * room.query +
+                       lane / 16 * CHUNK_BYTES, room.turns, sum);
+    if (own >= w.each || tile >= w.tiles)
+        return;
     uint32_t *to = cell_at(w, blockIdx.z, blockIdx.x / (BLOCK / SCORE_KEYS), tile) +
                    part * (SCORE_KEYS / STEP) * STEP_WORDS;
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
-        const float *low = sum[i / 2 * 2] + i % 2 * 2, *high = sum[i / 2 * 2 + 1] + i % 2 * 2;
+        const float *low = sum + i / 2 * 8 + i % 2 * 2, *high = low + 4;
         *(uint4 *)(to + i / 2 * STEP_WORDS + i % 2 * (STEP_WORDS / 2)) = {
             lf_f32_bits(low[0]), lf_f32_bits(low[1]), lf_f32_bits(high[0]), lf_f32_bits(high[1])};
     }
@@ -229,8 +249,9 @@ __global__ static void __launch_bounds__(THREADS) attention_scores(struct work w
     __syncthreads();
     put_keys<true>(room, key, pieces, shared);
     put_keys<false>(room, key, pieces, shared);
+    lf_show_tensor_cores();
     __syncthreads();
-    if (threadIdx.x / LF_WARP < w.each)
+    if (threadIdx.x / LF_WARP < TILES_MOST)
         score_tile(w, room, shared);
     else if (!blockIdx.y)
         store_keys(w, shared);
