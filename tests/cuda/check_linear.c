@@ -158,6 +158,9 @@ static void linear_small(struct check *c, const struct sizes *s) {
         linear_problem(c, s->name, &mixed[0], 1, STYLE_WIDE);
         linear_problem(c, s->name, &mixed[1], 1, STYLE_WIDE);
     }
+    // Where the host plays: more tiles than those that blocks have from the start.
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 1300, 96, 3}, 1, STYLE_NORMAL);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_FP8, 1300, 96, 9}, 1, STYLE_WIDE);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 37, 3}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 651, 3}, 1, STYLE_WIDE);
 }
@@ -167,6 +170,8 @@ void check_linear(struct check *c, const struct sizes *s) {
         linear_small(c, s);
         return;
     }
+    // More tiles than those that blocks have from the start.
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 20480, 5120, 2}, 1, STYLE_WIDE);
     // More rows than a device has memory to put in order at once, and two jobs of them.
     struct map long_many[] = {{LF_WEIGHT_FP8, 4, IN_MAX, 1700}, {LF_WEIGHT_FP8, 2, IN_MAX, 130}};
     linear_problem(c, s->name, long_many, 2, STYLE_NORMAL);

@@ -59,7 +59,13 @@ static void launch_form(struct lf_device *device, const struct form *form, struc
 // Two blocks of one launch on a multiprocessor would leave another without.
 enum { STREAM_SHARED_LEAST = 114 << 10 };
 
-// Of few tiles each has a block. False: they are more, or what they hold has no room.
+// Tiles that have a block each: of a single row, which brings little, more where blocks are small.
+static uint32_t small_most(const struct lf_device *device, uint32_t rows, uint32_t bytes) {
+    uint32_t most = lf_cuda_info(device->cuda)->processors;
+    return rows > 1 ? most : bytes > SMALL_SHARED_MOST / 4 ? 3 * most : 16 * most;
+}
+
+// False: tiles are more, or what they hold has no room.
 template <enum lf_weight_format format>
 static bool launch_small(struct lf_device *device, struct listed *jobs) {
     const struct form form = {linear_small<format>, small_shape<format>::rows, UNIT_OUTS, 0, 1, 0};
@@ -68,7 +74,7 @@ static bool launch_small(struct lf_device *device, struct listed *jobs) {
     uint32_t bytes = launch.parts * small_bytes<format>(rows);
     if (!launch.whole || launch.parts > SMALL_PARTS || bytes > SMALL_SHARED_MOST ||
         !count_tiles(jobs, &form) || !launch.is_counted ||
-        launch.end[launch.jobs - 1] > lf_cuda_info(device->cuda)->processors)
+        launch.end[launch.jobs - 1] > small_most(device, rows, bytes))
         return false;
     lf_cuda_launch(device, "linear", linear_small<format>, dim3(launch.end[launch.jobs - 1]),
                    launch.parts * LF_WARP, launch, bytes);
@@ -213,6 +219,9 @@ static void launch_format(struct lf_device *device, const struct lf_linear_args 
         // Rows are put in order in memory that launches beside others do not have.
         jobs.launch.orders = !jobs.launch.table && !jobs.has_groups &&
                              lf_cuda_scratch(device->cuda) != NULL;
+        // As for scratch.
+        if (lf_cuda_scratch(device->cuda))
+            jobs.launch.taken = lf_cuda_counters(device->cuda) + LF_CUDA_COUNTERS - 1;
         // Not read where there is one part.
         jobs.launch.parts_inverse = 0xFFFFFFFFu / jobs.launch.parts + 1;
         launch_sizes<format>(device, &jobs);

@@ -56,6 +56,7 @@ struct lf_linear_launch {
     uint32_t parts_inverse; // 2^32 over them, rounded up
     bool whole;           // all jobs are
     bool waits_first;     // launches ahead write groups or indices
+    uint32_t *taken;      // zero, of tiles that go to blocks as they ask; NULL where others launch
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
     bool orders;          // rows of BF16 and FP8 maps of many rows are put in order ahead of them
     bool is_ordered;      // x is what linear_order.cuh made of it; all jobs have tiles

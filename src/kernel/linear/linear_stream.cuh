@@ -3,6 +3,7 @@
 #include "kernel/linear/linear_unit.cuh"
 
 enum { STREAM_AHEAD = 3 }; // rounds, whose tiles are known
+static const uint32_t TAKEN_MOST = 1 << 24; // tiles, counted below it; above it blocks
 
 template <enum lf_weight_format format, int eights>
 struct stream_shape : unit_shape<format, eights> {
@@ -56,17 +57,14 @@ struct stream_block {
     float part[2][shape::warps][shape::numbers], carried[2][shape::numbers];
     struct lf_linear_work tile[shape::tiles]; // jobs of a tile's rows and outputs alone
     lf_barrier kept;                          // warps have kept a round's sums
+    uint32_t units;                           // of all tiles of the block, once these are known
 };
 
 // What a block does: all parts of its tiles, one after the other.
 struct stream_share {
     struct lf_linear_tiles tiles;
-    uint32_t own;
+    uint32_t fixed; // that are the block's from the start
 };
-
-__device__ static inline uint32_t units_of(const struct stream_share &share) {
-    return share.own * share.tiles.launch.parts;
-}
 
 // Which of a block's tiles and which part of it unit n is.
 struct stream_part {
@@ -86,16 +84,65 @@ __device__ static inline uint32_t first_tile(const struct stream_share &share, u
     return at.tile + (at.part > 0);
 }
 
-// Tiles first .. past-1 of a block become known, by threads `own` of so many.
+// A block's tile i is the launch's tile `tile`.
 template <enum lf_weight_format format, int eights>
-__device__ static void find_tiles(const struct stream_share &share, uint32_t first, uint32_t past,
-                                  uint32_t own, uint32_t threads,
+__device__ static void find_tile(const struct stream_share &share, uint32_t i, uint32_t tile,
+                                 struct stream_block<format, eights> *block) {
+    typedef stream_shape<format, eights> shape;
+    block->tile[i % shape::tiles] =
+        work_of_tile<format>(lf_find_tile(share.tiles, tile, shape::rows, UNIT_OUTS));
+}
+
+// Tiles of the first rounds are shared out evenly; if there are no more all are known.
+template <enum lf_weight_format format, int eights>
+__device__ static struct stream_share find_fixed(const struct lf_linear_tiles &tiles,
+                                                 struct stream_block<format, eights> *block) {
+    typedef stream_shape<format, eights> shape;
+    uint32_t own = (tiles.all + gridDim.x - 1 - blockIdx.x) / gridDim.x;
+    struct stream_share share = {tiles, own};
+    uint32_t first = first_tile(share, STREAM_AHEAD, shape::warps);
+    bool are_taken = tiles.launch.taken && tiles.all > first * gridDim.x &&
+                     tiles.all < TAKEN_MOST / 2 && gridDim.x < UINT32_MAX / TAKEN_MOST;
+    share.fixed = are_taken ? first : own;
+    if (threadIdx.x == 0)
+        block->units = are_taken ? UINT32_MAX : own * tiles.launch.parts;
+    first = first < own ? first : own;
+    for (uint32_t i = threadIdx.x; i < first; i += shape::threads)
+        find_tile(share, i, blockIdx.x + i * gridDim.x, block);
+    return share;
+}
+
+// A warp takes the block's tiles first .. past-1 from what is left of the launch's, if anything.
+template <enum lf_weight_format format, int eights>
+__device__ static void take_tiles(const struct stream_share &share, uint32_t first, uint32_t past,
+                                  struct stream_block<format, eights> *block) {
+    const uint32_t lane = threadIdx.x % LF_WARP;
+    uint32_t n = past - first, tile = 0, all = share.tiles.all;
+    if (lane == 0 && n)
+        tile = atomicAdd(share.tiles.launch.taken, n) % TAKEN_MOST + share.fixed * gridDim.x;
+    tile = __shfl_sync(LF_ALL_LANES, tile, 0);
+    uint32_t left = tile < all ? all - tile : 0;
+    if (lane < n && lane < left)
+        find_tile(share, first + lane, tile + lane, block);
+    if (lane || left >= n)
+        return;
+    block->units = (first + left) * share.tiles.launch.parts;
+    // The last of the blocks that found an end leaves a zero.
+    if (atomicAdd(share.tiles.launch.taken, TAKEN_MOST) / TAKEN_MOST == gridDim.x - 1)
+        *share.tiles.launch.taken = 0;
+}
+
+// A warp finds the tiles that begin in a round.
+template <enum lf_weight_format format, int eights>
+__device__ static void find_tiles(const struct stream_share &share, uint32_t round,
                                   struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    past = past < share.own ? past : share.own;
-    for (uint32_t i = first + own; i < past; i += threads)
-        block->tile[i % shape::tiles] = work_of_tile<format>(lf_find_tile(
-            share.tiles, blockIdx.x + i * gridDim.x, shape::rows, UNIT_OUTS));
+    uint32_t first = first_tile(share, round, shape::warps);
+    uint32_t past = first_tile(share, round + 1, shape::warps);
+    if (block->units == UINT32_MAX)
+        take_tiles(share, first, past, block);
+    else if (uint32_t i = first + threadIdx.x % LF_WARP; i < past && i < share.fixed)
+        find_tile(share, i, blockIdx.x + i * gridDim.x, block);
 }
 
 // Slabs come from unit n from here on: its scales and its rows' indices are on their way.
@@ -109,7 +156,7 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     struct stream_source from = {};
     uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
     from.place = at.tile % shape::tiles;
-    from.k = n < units_of(share) ? k : UINT32_MAX;
+    from.k = n < block->units ? k : UINT32_MAX;
     const struct lf_linear_work &w = block->tile[from.place];
     if (from.k >= w.in)
         return from;
@@ -275,10 +322,6 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
         *u = begin_unit<format, eights, whole, is_single>(*from, round % 2, block);
         if constexpr (shape::touches && whole && !is_single)
             touch_rows<format>(*u, block->warp[warp].touched);
-        if (round % shape::warps == warp)
-            find_tiles(share, first_tile(share, round + STREAM_AHEAD, shape::warps),
-                       first_tile(share, round + STREAM_AHEAD + 1, shape::warps),
-                       threadIdx.x % LF_WARP, LF_WARP, block);
     }
     if (first + shape::depth == shape::slabs) {
         *from = seek_unit(share, n + shape::warps, (round + 1) % 2, block);
@@ -344,7 +387,7 @@ __device__ static void add_parts(const struct stream_share &share, uint32_t roun
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
     uint32_t first = round * shape::warps, parts = share.tiles.launch.parts;
-    uint32_t past = first + shape::warps < units_of(share) ? first + shape::warps : units_of(share);
+    uint32_t past = first + shape::warps < block->units ? first + shape::warps : block->units;
     uint32_t tile = part_of(share, first).tile, tiles = part_of(share, past - 1).tile - tile + 1;
     for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += shape::threads) {
         uint32_t own = tile + at / shape::numbers, n = at % shape::numbers;
@@ -378,14 +421,15 @@ template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void run_units(const struct stream_share &share,
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    const uint32_t warp = threadIdx.x / LF_WARP, rounds = lf_blocks(units_of(share), shape::warps);
+    const uint32_t warp = threadIdx.x / LF_WARP;
+    uint32_t round = 0;
     struct stream_source from = seek_unit(share, warp, 0, block);
 #pragma unroll
     for (uint32_t slab = 0; slab < shape::depth; slab++)
         send_slab<format, whole>(from.slabs, slab, block->warp[warp].room[slab]);
     if (!share.tiles.launch.waits_first)
         lf_wait_for_launches();
-    for (uint32_t round = 0; round < rounds; round++) {
+    for (; round * shape::warps < block->units; round++) {
         float sum[eights][4] = {};
         // Two loops, so that neither holds registers of the other.
         if (shape::has_single && from.k < UINT32_MAX && block->tile[from.place].rows == 1)
@@ -395,10 +439,13 @@ __device__ static void run_units(const struct stream_share &share,
         if (round)
             end_round(share, round - 1, block);
         keep_sums<eights>(sum, block->part[round % 2][warp]);
+        // Behind the meeting: rounds' tiles become known one after the other.
+        if (round % shape::warps == warp)
+            find_tiles(share, round + STREAM_AHEAD, block);
         lf_barrier_pass(&block->kept);
     }
-    if (rounds)
-        end_round(share, rounds - 1, block);
+    if (round)
+        end_round(share, round - 1, block);
 }
 
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
@@ -421,10 +468,7 @@ linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
     }
     struct lf_linear_tiles tiles =
         lf_list_jobs(launch, heads, shape::rows, UNIT_OUTS, (struct lf_linear_live *)(block + 1));
-    uint32_t own = (tiles.all + gridDim.x - 1 - blockIdx.x) / gridDim.x;
-    struct stream_share share = {tiles, own};
-    find_tiles(share, 0, first_tile(share, STREAM_AHEAD, shape::warps), threadIdx.x,
-               shape::threads, block);
+    struct stream_share share = find_fixed(tiles, block);
     __syncthreads();
     run_units<format, eights, whole>(share, block);
 }

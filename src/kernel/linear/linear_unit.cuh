@@ -92,8 +92,8 @@ __device__ static void send_slab(const struct unit_source &from, uint32_t slab,
     for (uint32_t side = 0; side < 2; side++) {
         const uint8_t *data = from.data + (side ? from.other : 0);
         if (whole || format != LF_WEIGHT_BF16)
-            lf_copy_16(to[side] + 16 * lane, data + lf_chunk_at<format>(slab * elements),
-                       (int32_t)(slab * elements) < from.left);
+            lf_copy_16_once(to[side] + 16 * lane, data + lf_chunk_at<format>(slab * elements),
+                            (int32_t)(slab * elements) < from.left);
         else
             lf_load_eight((const uint16_t *)data, slab * elements, lf_left(from.left), false,
                           (uint32_t *)(to[side] + 16 * lane));

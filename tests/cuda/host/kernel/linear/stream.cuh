@@ -47,6 +47,10 @@ static inline void lf_copy_16(void *to, const void *from, bool is_there) {
         memcpy(to, from, 16);
 }
 
+static inline void lf_copy_16_once(void *to, const void *from, bool is_there) {
+    lf_copy_16(to, from, is_there);
+}
+
 static inline void lf_copies_commit(void) {}
 
 template <int groups>
