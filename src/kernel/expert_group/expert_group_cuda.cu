@@ -1,6 +1,7 @@
 #include "kernel/expert_group/expert_group.h"
 
 #include "kernel/block.cuh"
+#include "kernel/linear/stream.cuh"
 
 // OWN: choices of a lane that are looked at together.
 enum { WARPS = 8, THREADS = WARPS * LF_WARP, STAGE = 8192, OWN = 8, TURN = OWN * LF_WARP };
@@ -72,7 +73,8 @@ __global__ static void __launch_bounds__(THREADS) expert_groups(struct lf_expert
     lf_wait_for_launches();
     // Blocks of the experts' maps fill the device: those of a branch come before them.
     lf_let_next_begin();
-    __shared__ uint32_t stage[STAGE];
+    LF_DYNAMIC_SHARED(shared);
+    uint32_t *stage = (uint32_t *)shared;
     uint32_t choices = a.rows * a.top, n = 0;
     struct share share = {blockIdx.x * WARPS + threadIdx.x / LF_WARP, 0, 0, 0};
     bool leads = threadIdx.x % LF_WARP == 0;
@@ -97,5 +99,8 @@ __global__ static void __launch_bounds__(THREADS) expert_groups(struct lf_expert
 
 void lf_expert_group_cuda(struct lf_device *device, const struct lf_expert_group_args *args) {
     dim3 grid(args->rows ? lf_blocks(args->experts, WARPS) : 0);
-    lf_cuda_launch(device, "expert_group", expert_groups, grid, THREADS, *args);
+    uint32_t choices = args->rows * args->top, staged = choices < STAGE ? choices : (uint32_t)STAGE;
+    // No more shared memory than that, so that blocks find room beside a map's.
+    lf_cuda_launch(device, "expert_group", expert_groups, grid, THREADS, *args,
+                   staged * (uint32_t)sizeof(uint32_t));
 }
