@@ -18,13 +18,6 @@ size_t lf_matrix_row_bytes(const struct lf_matrix *m) {
     return 0;
 }
 
-size_t lf_matrix_scale_bytes(const struct lf_matrix *m) {
-    size_t across = m->in / 32;
-    if (m->format == LF_WEIGHT_MXFP4)
-        return m->out * across;
-    return m->format == LF_WEIGHT_FP8 ? ((size_t)m->out + 31) / 32 * across : 0;
-}
-
 struct lf_matrix lf_matrix_rows(const struct lf_matrix *m, uint32_t first, uint32_t rows) {
     LF_ASSERT(first <= m->out && rows <= m->out - first);
     LF_ASSERT(m->format != LF_WEIGHT_FP8 || first % 32 == 0);

@@ -1,5 +1,6 @@
 // A weight as published: bytes in the mapped file, never copied; its format is its own property.
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct lf_matrix {
     uint32_t out, in;
     const uint8_t *data;
     const uint8_t *scale; // NULL for plain formats
+    bool is_regular; // known to have no NaN code and no scale far out (kernel/linear/linear.h)
 };
 
 // True for formats whose linear maps quantize their input with QA8 (model.md 3.3).
@@ -27,6 +29,11 @@ static inline int lf_matrix_quantizes_input(const struct lf_matrix *m) {
 // Bytes of one packed weight row.
 size_t lf_matrix_row_bytes(const struct lf_matrix *m);
 // Bytes of its scales; 0 for plain formats.
-size_t lf_matrix_scale_bytes(const struct lf_matrix *m);
+static inline size_t lf_matrix_scale_bytes(const struct lf_matrix *m) {
+    size_t across = m->in / 32;
+    if (m->format == LF_WEIGHT_MXFP4)
+        return m->out * across;
+    return m->format == LF_WEIGHT_FP8 ? ((size_t)m->out + 31) / 32 * across : 0;
+}
 // Rows first .. first+rows-1 as a matrix of its own; for FP8 first must be a multiple of 32.
 struct lf_matrix lf_matrix_rows(const struct lf_matrix *m, uint32_t first, uint32_t rows);

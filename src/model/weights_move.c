@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "device/cuda_dummy.h"
+#include "kernel/linear/linear.h"
 #include "model/weights.h"
 
 // Tensors start on lines of the device; a slice is read by one thread and sent as a whole.
@@ -19,11 +20,12 @@ struct piece {
     uint64_t bytes;
 };
 
-// All of them; piece NULL: counts.
+// All of them, and the matrices whose codes may be odd; piece, matrix NULL: counts.
 struct pieces {
     const struct lf_topology *t;
     struct piece *piece;
-    uint64_t n;
+    struct lf_matrix **matrix;
+    uint64_t n, n_matrices;
 };
 
 // Pointers of any type are kept alike, so they are read and written as bytes.
@@ -46,6 +48,11 @@ static void add_f32(struct pieces *p, const float **place, uint64_t count) {
 }
 
 static void add_matrix(struct pieces *p, struct lf_matrix *m) {
+    if (m->data && lf_matrix_quantizes_input(m)) {
+        if (p->matrix)
+            p->matrix[p->n_matrices] = m;
+        p->n_matrices++;
+    }
     add(p, &m->data, m->out * lf_matrix_row_bytes(m));
     add(p, &m->scale, lf_matrix_scale_bytes(m));
 }
@@ -115,7 +122,7 @@ static void add_draft(struct pieces *p, struct lf_draft_weights *d) {
 }
 
 static void add_all(struct pieces *p, struct lf_weights *w) {
-    p->n = 0;
+    p->n = p->n_matrices = 0;
     add_matrix(p, &w->embed);
     add_matrix(p, &w->head);
     add_bf16(p, &w->norm, p->t->hidden);
@@ -249,15 +256,45 @@ static void close_halves(struct batch *b) {
             free(b->half[i]);
 }
 
+// Most maps need not look for odd weights in each round: it is known from here on.
+static enum lf_status find_regular(const struct lf_weights_move *move, const struct pieces *p,
+                                   struct lf_error *err) {
+    size_t bytes = p->n_matrices * sizeof(uint32_t);
+    struct lf_device device = {.cuda = move->cuda};
+    void *there = NULL;
+    if (!move->cuda || !bytes)
+        return LF_OK;
+    uint32_t *is_odd = malloc(bytes);
+    if (!is_odd)
+        return lf_fail(err, LF_E_MEM, "out of memory for what is known of %llu matrices",
+                       (unsigned long long)p->n_matrices);
+    enum lf_status status = lf_cuda_alloc(move->cuda, &there, bytes, "odd weights", err);
+    if (status == LF_OK) {
+        lf_cuda_fill(move->cuda, there, 0, bytes);
+        for (uint64_t i = 0; i < p->n_matrices; i++)
+            lf_linear_look_cuda(&device, p->matrix[i], (uint32_t *)there + i);
+        status = lf_cuda_download(move->cuda, is_odd, there, bytes, err);
+    }
+    for (uint64_t i = 0; status == LF_OK && i < p->n_matrices; i++)
+        p->matrix[i]->is_regular = !is_odd[i];
+    lf_cuda_free(move->cuda, there);
+    free(is_odd);
+    return status;
+}
+
 enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *w,
                                struct lf_error *err) {
     struct pieces p = {.t = lf_checkpoint_topology(move->checkpoint)};
     struct batch batch = {.move = move, .start = lf_clock_s()};
     add_all(&p, w);
     p.piece = malloc(p.n * sizeof *p.piece);
-    if (!p.piece)
+    p.matrix = malloc((p.n_matrices + 1) * sizeof *p.matrix);
+    if (!p.piece || !p.matrix) {
+        free(p.piece);
+        free(p.matrix);
         return lf_fail(err, LF_E_MEM, "out of memory for a list of %llu tensors",
                        (unsigned long long)p.n);
+    }
     add_all(&p, w);
     qsort(p.piece, p.n, sizeof *p.piece, order);
     move->bytes = 0;
@@ -267,9 +304,10 @@ enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *
     if (!move->block)
         lf_fail(err, LF_E_MEM, "no memory for weights of %.2f GB on the device",
                 (double)move->bytes / GB);
-    else if (open_halves(&batch, err) == LF_OK)
-        (void)!send_all(&batch, &p, err);
+    else if (open_halves(&batch, err) == LF_OK && send_all(&batch, &p, err) == LF_OK)
+        (void)!find_regular(move, &p, err);
     close_halves(&batch);
     free(p.piece);
+    free(p.matrix);
     return err->status;
 }

@@ -69,7 +69,7 @@ static void does_a_timed_table_count_calls_operations_and_bytes(void **state) {
     enum { ROWS = 3, OUT = 64, IN = 32 };
     static uint8_t weights[OUT * IN], scales[OUT / 32];
     static uint16_t x[ROWS * IN], y[ROWS * OUT];
-    struct lf_matrix w = {LF_WEIGHT_FP8, OUT, IN, weights, scales};
+    struct lf_matrix w = {LF_WEIGHT_FP8, OUT, IN, weights, scales, false};
     struct lf_linear_job job[2] = {
         {.w = &w, .rows = ROWS, .x = x, .x_stride = IN, .y = y, .y_stride = OUT},
         {.w = &w, .rows = 0, .x = x, .x_stride = IN, .y = y, .y_stride = OUT},

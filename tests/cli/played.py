@@ -55,7 +55,7 @@ def check_refusals():
     refused("several", 2, "several devices are not supported", "--device", "cuda:0,1")
     refused("a word", 2, "--device gpu: expected auto, cpu, cuda or cuda:N", "--device", "gpu")
     refused("no number", 2, "expected auto, cpu, cuda or cuda:0 to cuda:63", "--device", "cuda:")
-    refused("a driver error while it loads", 70, "CUDA: embed: an illegal memory access",
+    refused("a driver error while it loads", 70, "CUDA: linear: an illegal memory access",
             "--device", "cuda", "--context", "8", LF_PLAYED_FAIL_LAUNCH=700)
 
 

@@ -2,6 +2,7 @@
 #include "cuda/check.h"
 #include "device/pool.h"
 #include "kernel/linear/linear_groups.h"
+#include "kernel/linear/linear_regular.h"
 #include "kernel/linear/linear_steps.h"
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
@@ -117,10 +118,20 @@ static void linear_problem(struct check *c, const char *name, const struct map *
         MIRROR(c, job_at[j], group);
     }
     struct lf_linear_args a = {.n_jobs = n, .job = job}, d = {.n_jobs = n, .job = job_at};
+    uint32_t *is_odd = check_new(c, "is_odd", n * sizeof *is_odd);
+    memset(is_odd, 0, n * sizeof *is_odd);
     check_keep(c);
     expect(c, &a);
+    for (uint32_t j = 0; j < n; j++)
+        is_odd[j] = !lf_linear_is_regular(&weight[j]);
+    // Once as maps that may be odd, once as what they are.
     for (int turn = 0; turn < 2; turn++) {
+        for (uint32_t j = 0; j < n; j++)
+            weight_at[j].is_regular = turn && lf_linear_is_regular(&weight[j]);
         check_send(c);
+        for (uint32_t j = 0; j < n; j++)
+            if (lf_matrix_quantizes_input(&weight[j]))
+                lf_linear_look_cuda(&c->on, &weight_at[j], check_mirror(c, is_odd + j));
         d.groups_are_old = turn;
         lf_cuda_kernels.linear(&c->on, &d);
         check_compare(c);

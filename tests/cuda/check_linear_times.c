@@ -32,7 +32,9 @@ static void fill_maps(struct check *c, const struct regions *g, const struct sha
     maps->bytes = bytes * maps->live;
     for (uint32_t i = 0; i < VARIANTS * s->maps; i++) {
         size_t at = (i * step) % (WEIGHT_BYTES - step) / 256 * 256;
-        maps->matrix[i] = (struct lf_matrix){s->format, s->out, s->in, g->weight + at, g->scale};
+        maps->matrix[i] = (struct lf_matrix){.format = s->format, .out = s->out, .in = s->in,
+                                             .data = g->weight + at, .scale = g->scale,
+                                             .is_regular = true};
         maps->job[i] = (struct lf_linear_job){.w = &maps->matrix[i], .rows = rows, .x = g->x,
                                               .x_stride = s->in, .y = g->out + (64 << 10),
                                               .y_stride = s->out};

@@ -96,6 +96,7 @@ static void are_weights_brought_to_the_device_and_named_for_it(void **state) {
     for (uint32_t l = 0; l < m->t->layers; l++) {
         const struct lf_matrix *there = &m->weights.layer[l].expert[1].w2;
         const struct lf_matrix *here = &c->weights.layer[l].expert[1].w2;
+        assert_true(there->is_regular && m->weights.layer[l].wq_b.is_regular);
         assert_true(there->data >= block && there->scale < block + m->weights_there_bytes);
         assert_memory_equal(there->data, here->data, here->out * lf_matrix_row_bytes(here));
         assert_memory_equal(there->scale, here->scale, lf_matrix_scale_bytes(here));

@@ -2,6 +2,7 @@
 #pragma once
 #include "format/matrix.h"
 #include "kernel/linear/linear_jobs.cuh"
+#include "kernel/linear/linear_regular.h"
 #include "kernel/linear/mma.cuh"
 #include "kernel/linear/stream.cuh"
 #include "kernel/packed_row.cuh"
@@ -104,12 +105,14 @@ template <enum lf_weight_format format, uint32_t words>
 __device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
     uint32_t nan = 0;
     LF_CONTROL(15, if (scale == 255) return false;) // 15: scale 255 is read as a number
-    if constexpr (format != LF_WEIGHT_FP8)
-        return format == LF_WEIGHT_MXFP4 && scale > 128;
+    if constexpr (format == LF_WEIGHT_BF16)
+        return false;
+    if constexpr (format == LF_WEIGHT_MXFP4)
+        return lf_scale_is_odd(format, scale);
 #pragma unroll
     for (uint32_t i = 0; i < words; i++)
         nan |= lf_nan_bits(word[i]);
-    return (scale - 3 > 131) | ((nan & 0x80808080u) != 0);
+    return lf_scale_is_odd(format, scale) | ((nan & 0x80808080u) != 0);
 }
 
 // Words of a chunk as pairs, where none is odd.

@@ -22,18 +22,14 @@ enum { CUDA = 1 << LF_SET_CUDA };
 
 _Static_assert(sizeof(struct lf_linear_map) <= LF_ARGS_BYTES, "a shape of linear");
 
-static size_t scale_bytes(const struct lf_matrix *m) {
-    if (m->format == LF_WEIGHT_FP8)
-        return (size_t)((m->out + 31) / 32) * (m->in / 32);
-    return m->format == LF_WEIGHT_MXFP4 ? (size_t)m->out * (m->in / 32) : 0;
-}
-
 // Outputs do not see each other: of maps that are run a few more than a task are enough.
 static void add(struct lf_shapes *shapes, const struct lf_served *served, uint32_t rows,
                 enum lf_weight_format format, uint32_t out, uint32_t in, int y_f32) {
     static const char *const names[LF_WEIGHT_FORMATS] = {"BF16", "F16", "F32", "FP8", "MXFP4"};
     struct lf_linear_map map = {.job = {{.x_stride = in, .y_f32 = y_f32}},
                                 .w = {.format = format, .in = in}};
+    // A served model's maps are regular, as loading finds them; ragged ones may be odd.
+    map.w.is_regular = lf_matrix_quantizes_input(&map.w) && served->t;
     map.w.out = out < OUT_MOST || served->whole ? out : OUT_MOST;
     map.job[0].y_stride = map.w.out;
     if (out && in)
@@ -117,9 +113,11 @@ static void fill_w(const struct lf_fill *fill, void *data, size_t n) {
 }
 
 static void fill_scale(const struct lf_fill *fill, void *data, size_t n) {
+    const struct lf_matrix *m = &((const struct lf_linear_map *)fill->args)->w;
+    uint32_t wide = m->is_regular ? 32 : 50; // up to 128: the greatest that is not odd
     for (size_t i = 0; i < n; i++)
         ((uint8_t *)data)[i] = (uint8_t)(fill->style == LF_STYLE_WIDE
-                                             ? 97 + lf_check_below(fill->rng, 50)
+                                             ? 97 + lf_check_below(fill->rng, wide)
                                              : 116 + lf_check_below(fill->rng, 4));
 }
 
@@ -136,7 +134,7 @@ static void describe(const void *args, struct lf_operand *o) {
     o[X].pitch = map->job->x_stride, o[X].fill = fill_x;
     o[W] = lf_operand("w", LF_WEIGHT, LF_U8, lf_matrix_row_bytes(m) * m->out);
     o[W].align = 1, o[W].fill = fill_w;
-    o[SCALE] = lf_operand("scale", LF_WEIGHT, LF_U8, scale_bytes(m));
+    o[SCALE] = lf_operand("scale", LF_WEIGHT, LF_U8, lf_matrix_scale_bytes(m));
     o[SCALE].align = 1, o[SCALE].fill = fill_scale;
     o[Y] = lf_operand("y", LF_OUT, LF_BF16, map->job->y_f32 ? 0 : m->out);
     o[Y_F32] = lf_operand("y", LF_OUT, LF_F32, map->job->y_f32 ? m->out : 0);
@@ -161,7 +159,7 @@ static void bind_groups(struct lf_linear_map *map, uint32_t rows, uint32_t *inde
 static void bind(const struct lf_call *call, void *args) {
     struct lf_linear_map *map = args;
     map->w.data = call->data[W];
-    map->w.scale = scale_bytes(&map->w) ? call->data[SCALE] : NULL;
+    map->w.scale = lf_matrix_scale_bytes(&map->w) ? call->data[SCALE] : NULL;
     map->job->w = &map->w, map->job->rows = call->rows, map->job->x = call->data[X];
     map->job->y = call->data[map->job->y_f32 ? Y_F32 : Y];
     map->args = (struct lf_linear_args){.n_jobs = 1, .job = map->job};
@@ -199,31 +197,38 @@ static void judge_byte(struct lf_trial *trial, const struct lf_shape *shape, uin
 static void judge_small(struct lf_trial *trial, const struct lf_shape *shape) {
     const struct lf_matrix *m = &((const struct lf_linear_map *)(const void *)shape->args)->w;
     struct lf_call *call = lf_call_open(trial, shape, 2, LF_STYLE_NORMAL);
-    for (size_t i = 0; i < scale_bytes(m); i++)
+    for (size_t i = 0; i < lf_matrix_scale_bytes(m); i++)
         *(uint8_t *)lf_call_at(call, SCALE, 0, i) = (uint8_t)(i % 3);
     lf_call_judge(call);
     lf_call_close(call);
 }
 
-// NaN codes, the ends of the scales, and one value of a row that is not finite.
-static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
+// NaN codes and the ends of the scales.
+static void judge_odd(struct lf_trial *trial, const struct lf_shape *shape) {
     static const uint8_t scale[] = {0x00, 0x01, 0x7F, 0xFF};
+    const struct lf_matrix *m = &((const struct lf_linear_map *)(const void *)shape->args)->w;
+    size_t scales = lf_matrix_scale_bytes(m);
+    if (m->format == LF_WEIGHT_FP8) {
+        judge_byte(trial, shape, W, 3, 0x7F);
+        judge_byte(trial, shape, W, (size_t)m->out * m->in - 1, 0xFF);
+        judge_small(trial, shape);
+    }
+    for (uint32_t i = 0; scales && i < sizeof scale; i++)
+        judge_byte(trial, shape, SCALE, i % 2 ? 0 : scales - 1, scale[i]);
+    // The scale behind the end of a row, or of 32.
+    if (scales > m->in / 32)
+        judge_byte(trial, shape, SCALE, m->in / 32, 0xFF);
+}
+
+// Odd weights where there may be some, and one value of a row that is not finite.
+static void edges(struct lf_trial *trial, const struct lf_shape *shape) {
     static const uint16_t odd[] = {0x7FC1, 0xFF80, 0x7F80, 0x8000, 0x0001};
     const struct lf_matrix *m = &((const struct lf_linear_map *)(const void *)shape->args)->w;
     // Wider rows hold nothing that these do not.
     if (m->in > 2600)
         return;
-    if (m->format == LF_WEIGHT_FP8) {
-        judge_byte(trial, shape, W, 3, 0x7F);
-        judge_byte(trial, shape, W, (size_t)m->out * m->in - 1, 0xFF);
-    }
-    for (uint32_t i = 0; scale_bytes(m) && i < sizeof scale; i++)
-        judge_byte(trial, shape, SCALE, i % 2 ? 0 : scale_bytes(m) - 1, scale[i]);
-    // The scale behind the end of a row, or of 32.
-    if (scale_bytes(m) > m->in / 32)
-        judge_byte(trial, shape, SCALE, m->in / 32, 0xFF);
-    if (m->format == LF_WEIGHT_FP8)
-        judge_small(trial, shape);
+    if (!m->is_regular)
+        judge_odd(trial, shape);
     for (uint32_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         uint32_t rows = i % 2 ? 1 : 9;
         struct lf_call *call = lf_call_open(trial, shape, rows, LF_STYLE_NORMAL);

@@ -1,5 +1,6 @@
 #include "kernel/linear/linear.h"
 
+#include "kernel/linear/linear_look.cuh"
 #include "kernel/linear/linear_order.cuh"
 #include "kernel/linear/linear_plain.cuh"
 #include "kernel/linear/linear_small.cuh"
@@ -83,9 +84,11 @@ static bool launch_small(struct lf_device *device, struct listed *jobs) {
 
 template <enum lf_weight_format format, int eights>
 static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_t least) {
+    const bool always = format == LF_WEIGHT_BF16; // regular: it has no odd weights
     size_t bytes = sizeof(struct stream_block<format, eights>);
-    struct form form = {jobs->launch.whole ? linear_stream<format, eights, true>
-                                           : linear_stream<format, eights, false>,
+    struct form form = {!jobs->launch.whole ? linear_stream<format, eights, false, false>
+                        : jobs->launch.regular ? linear_stream<format, eights, true, true>
+                                               : linear_stream<format, eights, true, always>,
                         8 * eights, UNIT_OUTS, stream_shape<format, eights>::threads, least,
                         (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes)};
     launch_form(device, &form, jobs);
@@ -181,6 +184,7 @@ static void list_job(struct listed *jobs, const struct lf_linear_job *job,
     jobs->launch.waits_first |= (job->group && !groups_are_old) || job->x_index;
     jobs->launch.parts = parts > jobs->launch.parts ? parts : jobs->launch.parts;
     jobs->launch.whole &= work->whole;
+    jobs->launch.regular &= job->w->is_regular || !lf_matrix_quantizes_input(job->w);
     jobs->has_groups |= job->group != NULL;
     jobs->rows_most = job->rows > jobs->rows_most ? job->rows : jobs->rows_most;
 }
@@ -212,7 +216,7 @@ static void launch_format(struct lf_device *device, const struct lf_linear_args 
     for (uint32_t j = 0; j < args->n_jobs;) {
         struct listed jobs = {};
         jobs.launch.format = format;
-        jobs.launch.whole = true;
+        jobs.launch.whole = jobs.launch.regular = true;
         list_jobs(device, args, format, &j, &jobs);
         if (!jobs.launch.jobs)
             return;
@@ -244,4 +248,14 @@ void lf_linear_cuda(struct lf_device *device, const struct lf_linear_args *args)
         if (is_plain && job->rows)
             launch_plain(device, work_of(job), job->w->format);
     }
+}
+
+void lf_linear_look_cuda(struct lf_device *device, const struct lf_matrix *m, uint32_t *is_odd) {
+    struct look look = {m->format, m->data, m->scale, lf_linear_codes(m),
+                        lf_matrix_scale_bytes(m), is_odd};
+    uint64_t most = look.codes > look.scales ? look.codes : look.scales;
+    uint32_t blocks = lf_blocks(most, LOOK_THREADS * LOOK_BYTES);
+    LF_ASSERT(lf_matrix_quantizes_input(m));
+    lf_cuda_launch(device, "linear", linear_look,
+                   dim3(blocks < LOOK_BLOCKS ? blocks : (uint32_t)LOOK_BLOCKS), LOOK_THREADS, look);
 }

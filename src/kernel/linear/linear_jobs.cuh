@@ -54,7 +54,7 @@ struct lf_linear_launch {
     enum lf_weight_format format;
     uint32_t parts;         // of the longest row
     uint32_t parts_inverse; // 2^32 over them, rounded up
-    bool whole;           // all jobs are
+    bool whole, regular;  // all jobs are
     bool waits_first;     // launches ahead write groups or indices
     uint32_t *taken;      // zero, of tiles that go to blocks as they ask; NULL where others launch
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j

@@ -212,7 +212,7 @@ __device__ static void find_rows(const struct lf_linear_work &w, const uint32_t 
 }
 
 // The source's unit begins: its scales and indices have come.
-template <enum lf_weight_format format, int eights, bool whole, bool is_single>
+template <enum lf_weight_format format, int eights, bool whole, bool regular, bool is_single>
 __device__ static struct stream_unit<eights>
 begin_unit(const struct stream_source &from, uint32_t turn,
            struct stream_block<format, eights> *block) {
@@ -231,10 +231,11 @@ begin_unit(const struct stream_source &from, uint32_t turn,
     if (format == LF_WEIGHT_BF16)
         return u;
     find_scales<format>(w, k, u.scale_at);
+    const bool has_odd = format == LF_WEIGHT_MXFP4 && !regular;
 #pragma unroll
-    for (uint32_t i = 0; format == LF_WEIGHT_MXFP4 && i < shape::scale_words / 2; i++)
+    for (uint32_t i = 0; has_odd && i < shape::scale_words / 2; i++)
         odd |= odd_scales(own.scale[turn][i * LF_WARP + lane]);
-    u.has_odd_scales = format == LF_WEIGHT_MXFP4 && __any_sync(LF_ALL_LANES, odd);
+    u.has_odd_scales = has_odd && __any_sync(LF_ALL_LANES, odd);
     return u;
 }
 
@@ -311,7 +312,7 @@ __device__ static void order_rows(struct unit_slab<format, eights> *own) {
 }
 
 // Ahead of its first slabs a unit begins, ahead of its last ones the next is where they come from.
-template <enum lf_weight_format format, int eights, bool whole, bool is_single>
+template <enum lf_weight_format format, int eights, bool whole, bool regular, bool is_single>
 __device__ static void turn_slabs(const struct stream_share &share, uint32_t round, uint32_t first,
                                   struct stream_block<format, eights> *block,
                                   struct stream_unit<eights> *u, struct stream_source *from) {
@@ -319,7 +320,7 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
     const uint32_t warp = threadIdx.x / LF_WARP, n = round * shape::warps + warp;
     __syncwarp();
     if (first == 0) {
-        *u = begin_unit<format, eights, whole, is_single>(*from, round % 2, block);
+        *u = begin_unit<format, eights, whole, regular, is_single>(*from, round % 2, block);
         if constexpr (shape::touches && whole && !is_single)
             touch_rows<format>(*u, block->warp[warp].touched);
     }
@@ -332,12 +333,12 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
 }
 
 // The chain of a slab's steps goes on.
-template <enum lf_weight_format format, int eights>
+template <enum lf_weight_format format, int eights, bool regular>
 __device__ static void add_slab(const struct stream_unit<eights> &u, uint32_t slab,
                                 struct unit_slab<format, eights> *own, float sum[eights][4]) {
-    bool is_odd = format == LF_WEIGHT_MXFP4
-                      ? u.has_odd_scales
-                      : lf_are_odd<format, 4>(own->word[0], own->word[1], own->scale);
+    bool is_odd = !regular && (format == LF_WEIGHT_MXFP4
+                                   ? u.has_odd_scales
+                                   : lf_are_odd<format, 4>(own->word[0], own->word[1], own->scale));
     if (__builtin_expect(!is_odd, 1)) {
         multiply_slab<format, eights, false>(own, sum);
         return;
@@ -347,7 +348,7 @@ __device__ static void add_slab(const struct stream_unit<eights> &u, uint32_t sl
 }
 
 // The unit's chain of k16 steps from zero. A slab's place is filled anew once it is read.
-template <enum lf_weight_format format, int eights, bool whole, bool is_single>
+template <enum lf_weight_format format, int eights, bool whole, bool regular, bool is_single>
 __device__ static void run_unit(const struct stream_share &share, uint32_t round,
                                 struct stream_block<format, eights> *block,
                                 struct stream_source *from, float sum[eights][4]) {
@@ -365,7 +366,8 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
                 load_rows<format, eights, whole>(u, slab, &own);
             lf_copies_wait<shape::depth - 1>();
             if (!slab)
-                turn_slabs<format, eights, whole, is_single>(share, round, first, block, &u, from);
+                turn_slabs<format, eights, whole, regular, is_single>(share, round, first, block,
+                                                                      &u, from);
             if (!is_single && !slab && !first)
                 load_rows<format, eights, whole>(u, slab, &own);
             take_slab<format, eights>(u.scale_at, slab, warp->room[slab], warp->scale[round % 2],
@@ -377,7 +379,7 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
                 take_single(warp->single, slab, &own);
             else
                 order_rows(&own);
-            add_slab(u, slab, &own, sum);
+            add_slab<format, eights, regular>(u, slab, &own, sum);
         }
 }
 
@@ -417,7 +419,7 @@ __device__ static void end_round(const struct stream_share &share, uint32_t roun
 }
 
 // A block's units, a warp's one a round.
-template <enum lf_weight_format format, int eights, bool whole>
+template <enum lf_weight_format format, int eights, bool whole, bool regular>
 __device__ static void run_units(const struct stream_share &share,
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
@@ -433,9 +435,10 @@ __device__ static void run_units(const struct stream_share &share,
         float sum[eights][4] = {};
         // Two loops, so that neither holds registers of the other.
         if (shape::has_single && from.k < UINT32_MAX && block->tile[from.place].rows == 1)
-            run_unit<format, eights, whole, shape::has_single>(share, round, block, &from, sum);
+            run_unit<format, eights, whole, regular, shape::has_single>(share, round, block,
+                                                                        &from, sum);
         else
-            run_unit<format, eights, whole, false>(share, round, block, &from, sum);
+            run_unit<format, eights, whole, regular, false>(share, round, block, &from, sum);
         if (round)
             end_round(share, round - 1, block);
         keep_sums<eights>(sum, block->part[round % 2][warp]);
@@ -449,7 +452,7 @@ __device__ static void run_units(const struct stream_share &share,
 }
 
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
-template <enum lf_weight_format format, int eights, bool whole>
+template <enum lf_weight_format format, int eights, bool whole, bool regular>
 __global__ static void __launch_bounds__(stream_shape<format, eights>::threads,
                                          stream_shape<format, eights>::blocks)
 linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
@@ -470,5 +473,5 @@ linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
         lf_list_jobs(launch, heads, shape::rows, UNIT_OUTS, (struct lf_linear_live *)(block + 1));
     struct stream_share share = find_fixed(tiles, block);
     __syncthreads();
-    run_units<format, eights, whole>(share, block);
+    run_units<format, eights, whole, regular>(share, block);
 }

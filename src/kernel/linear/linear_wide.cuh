@@ -149,6 +149,7 @@ struct wide_state {
     struct wide_sums<rows, blocks> sums;
     lf_shared_base slot, emptied; // of the present stage
     lf_shared_rows rows_of;
+    bool regular;
 };
 
 // While a slab's last steps go on: the codes of the next, which may be the next stage's first.
@@ -174,7 +175,8 @@ __device__ static void multiply_slab(struct wide_state<format, rows, groups, blo
                                      bool is_last) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     const uint32_t eights = shape::elements / 8, words = 4 / eights, slab = of % shape::slabs;
-    bool is_odd = lf_are_odd<format, 4>(s->codes.low, s->codes.high, scale);
+    bool is_odd =
+        !s->regular && lf_are_odd<format, 4>(s->codes.low, s->codes.high, scale);
 #pragma unroll
     for (uint32_t eight = 0; eight < eights; eight++) {
         const uint32_t i = of * eights + eight;
@@ -249,7 +251,7 @@ __device__ static void store_tile(const struct wide_target &to, uint32_t of_grou
 // All of K of a tile whose first stage is full.
 template <enum lf_weight_format format, int rows, int groups, int blocks>
 __device__ static void run_tile(struct wide_block<format, rows, groups, blocks> *block,
-                                struct wide_turn *at) {
+                                bool regular, struct wide_turn *at) {
     typedef wide_shape<format, rows, groups, blocks> shape;
     const uint32_t in_part = LF_LINEAR_PART / shape::k;
     const struct lf_linear_place &place = block->place[at->place];
@@ -260,6 +262,7 @@ __device__ static void run_tile(struct wide_block<format, rows, groups, blocks> 
     struct wide_state<format, rows, groups, blocks> state = {};
     uint32_t stages = lf_same((to.w.in + shape::k - 1) / shape::k);
     state.at = at;
+    state.regular = regular;
     begin_sums(&state.sums);
     if (format != LF_WEIGHT_BF16)
         load_codes(at->slot, &state.codes);
@@ -286,7 +289,7 @@ __device__ static void multiply_tiles(const struct lf_linear_tiles &tiles,
     struct wide_turn at = {first, first, lf_shared_base_of(&block->nobodys), 0, 0};
     for (uint32_t t = blockIdx.x; t < tiles.all; t += gridDim.x) {
         wait_full<format, rows, groups, blocks>(at);
-        run_tile(block, &at);
+        run_tile(block, tiles.launch.regular, &at);
         at.place = wide_next(at.place, wide_shape<format, rows, groups, blocks>::places);
     }
 }
