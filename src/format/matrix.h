@@ -19,7 +19,7 @@ struct lf_matrix {
     uint32_t out, in;
     const uint8_t *data;
     const uint8_t *scale; // NULL for plain formats
-    bool is_regular; // known to have no NaN code and no scale far out (kernel/linear/linear.h)
+    bool is_regular; // known to have no NaN code and no scale far out (linear_regular.h)
 };
 
 // True for formats whose linear maps quantize their input with QA8 (model.md 3.3).
