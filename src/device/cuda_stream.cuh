@@ -16,7 +16,7 @@ bool lf_cuda_is_watched(struct lf_cuda *cuda, const char *name, const void *func
 enum { LF_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *lf_cuda_scratch(struct lf_cuda *cuda);
 // Zeros, for launches that leave them so: blocks of a row that have come, for one.
-enum { LF_CUDA_COUNTERS = 1024 };
+enum { LF_CUDA_COUNTERS = 1024, LF_CUDA_TAKEN = LF_CUDA_COUNTERS - 1 }; // the last is linear's
 uint32_t *lf_cuda_counters(struct lf_cuda *cuda);
 // Keeps the first failure; what: "launch of rms_norm".
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what);

@@ -4,7 +4,7 @@
 #include "kernel/rms_norm/norm_row.cuh"
 
 enum { THREADS = 128, FEW_ROWS = 16, FEW_STREAMS = 4 };
-static_assert((uint32_t)FEW_ROWS <= LF_CUDA_COUNTERS, "each row counts its blocks");
+static_assert((uint32_t)FEW_ROWS <= LF_CUDA_TAKEN, "each row counts its blocks");
 
 // N columns of a row: its old streams, and what the sublayer adds to them.
 template <uint32_t N, uint32_t MOST>

@@ -225,7 +225,7 @@ static void launch_format(struct lf_device *device, const struct lf_linear_args 
                              lf_cuda_scratch(device->cuda) != NULL;
         // As for scratch.
         if (lf_cuda_scratch(device->cuda))
-            jobs.launch.taken = lf_cuda_counters(device->cuda) + LF_CUDA_COUNTERS - 1;
+            jobs.launch.taken = lf_cuda_counters(device->cuda) + LF_CUDA_TAKEN;
         // Not read where there is one part.
         jobs.launch.parts_inverse = 0xFFFFFFFFu / jobs.launch.parts + 1;
         launch_sizes<format>(device, &jobs);

@@ -139,7 +139,7 @@ linear_small(const __grid_constant__ struct lf_linear_launch launch) {
             find_scales<format>(w, k, scale_at);
         lf_copies_wait<0>();
         __syncwarp();
-        is_odd = small_is_odd(*own, scale_at);
+        is_odd = !launch.regular && small_is_odd(*own, scale_at);
     }
     lf_wait_for_launches();
     if (is_there) {
