@@ -13,7 +13,7 @@ bool lf_cuda_overlaps(struct lf_cuda *cuda);
 bool lf_cuda_is_watched(struct lf_cuda *cuda, const char *name, const void *function,
                         const cudaLaunchConfig_t *config);
 // Device memory for what one kernel's launches hand on, aligned to 256 bytes; NULL beside others.
-enum { LF_CUDA_SCRATCH_BYTES = 64 << 20 };
+enum { LF_CUDA_SCRATCH_BYTES = 160 << 20 };
 void *lf_cuda_scratch(struct lf_cuda *cuda);
 // Zeros, for launches that leave them so: blocks of a row that have come, for one.
 enum { LF_CUDA_COUNTERS = 1024, LF_CUDA_TAKEN = LF_CUDA_COUNTERS - 1 }; // the last is linear's

@@ -12,11 +12,13 @@ static void group_pairs(struct lf_v41 *m, const struct lf_layer *layer) {
 }
 
 // The launch of work.job up to end; how many rows an expert has is known to the device alone.
-static void run_jobs(struct lf_v41 *m, const struct lf_linear_job *end, int groups_are_old) {
+static void run_jobs(struct lf_v41 *m, const struct lf_linear_job *end, uint32_t pairs,
+                     int groups_are_old) {
     struct lf_work *w = &m->work;
     m->k.linear(&m->device, &(struct lf_linear_args){.n_jobs = (uint32_t)(end - w->job),
                                                      .job = w->job, .room = w->job_room,
-                                                     .groups_are_old = groups_are_old});
+                                                     .groups_are_old = groups_are_old,
+                                                     .group_rows = pairs});
 }
 
 // group NULL: the shared expert, which reads every row.
@@ -80,7 +82,7 @@ static void gate_up(struct lf_v41 *m, const struct lf_layer *layer) {
         job = up_job(m, job, &layer->expert[e].w1, w->gate, w->expert_first + e);
         job = up_job(m, job, &layer->expert[e].w3, w->up, w->expert_first + e);
     }
-    run_jobs(m, is_apart(m) ? job : shared_up(m, job, layer), 0);
+    run_jobs(m, is_apart(m) ? job : shared_up(m, job, layer), pairs_of(m, layer), 0);
 }
 
 // Down projections in one launch.
@@ -94,7 +96,7 @@ static void down(struct lf_v41 *m, const struct lf_layer *layer) {
             .x = lf_linear_input(w2, w->gate, w->up), .x_stride = w2->in, .y = w->down,
             .y_stride = m->t->hidden};
     }
-    run_jobs(m, is_apart(m) ? job : shared_down(m, job, layer), 1);
+    run_jobs(m, is_apart(m) ? job : shared_down(m, job, layer), pairs_of(m, layer), 1);
 }
 
 void lf_moe_shared(struct lf_v41 *m, const struct lf_layer *layer) {
@@ -102,9 +104,9 @@ void lf_moe_shared(struct lf_v41 *m, const struct lf_layer *layer) {
     if (!is_apart(m) || !w->rows)
         return;
     lf_graphs_aside(m, LF_BRANCH_EXPERT);
-    run_jobs(m, shared_up(m, w->job, layer), 0);
+    run_jobs(m, shared_up(m, w->job, layer), 0, 0);
     activate(m, pairs_of(m, layer), w->rows * m->t->shared_experts, 0);
-    run_jobs(m, shared_down(m, w->job, layer), 0);
+    run_jobs(m, shared_down(m, w->job, layer), 0, 0);
     lf_graphs_back(m);
 }
 

@@ -7,7 +7,7 @@
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
 
-enum { JOBS_MAX = 8, IN_MAX = 20480, OUTS_A_TASK = 16 };
+enum { JOBS_MAX = 8, IN_MAX = 20480, OUTS_A_TASK = 16, GROUP_FIRST = 3 };
 
 // The job whose outputs the tasks of a pool share.
 struct expected {
@@ -81,7 +81,7 @@ struct map {
 // A map's job: the second of a launch has its rows by an index, the third from a group.
 static struct lf_linear_job new_job(struct check *c, const struct lf_matrix *w, uint32_t rows,
                                     uint32_t j, enum style style) {
-    uint32_t first = j == 2 ? 3 : 0, all = first + rows + 1;
+    uint32_t first = j == 2 ? GROUP_FIRST : 0, all = first + rows + 1;
     size_t stride = w->in + (rows % 3 ? 8 : 3);
     struct lf_linear_job job = {.w = w, .rows = rows, .x_stride = stride, .y_stride = w->out + 1,
                                 .y_f32 = (rows + j) % 2 == 0};
@@ -124,7 +124,7 @@ static void linear_problem(struct check *c, const char *name, const struct map *
     expect(c, &a);
     for (uint32_t j = 0; j < n; j++)
         is_odd[j] = !lf_linear_is_regular(&weight[j]);
-    // Once as maps that may be odd, once as what they are.
+    // Once as maps that may be odd, once as what they are, and as groups of known rows in all.
     for (int turn = 0; turn < 2; turn++) {
         for (uint32_t j = 0; j < n; j++)
             weight_at[j].is_regular = turn && lf_linear_is_regular(&weight[j]);
@@ -133,6 +133,7 @@ static void linear_problem(struct check *c, const char *name, const struct map *
             if (lf_matrix_quantizes_input(&weight[j]))
                 lf_linear_look_cuda(&c->on, &weight_at[j], check_mirror(c, is_odd + j));
         d.groups_are_old = turn;
+        d.group_rows = turn && n > 2 ? GROUP_FIRST + map[2].rows : 0;
         lf_cuda_kernels.linear(&c->on, &d);
         check_compare(c);
     }

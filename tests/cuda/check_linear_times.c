@@ -3,7 +3,7 @@
 #include "cuda/check_time.h"
 #include "kernel/limits.h"
 
-enum { JOBS_MAX = 768, EXPERTS = 384, STEPS = 20000 };
+enum { JOBS_MAX = 768, EXPERTS = 384, STEPS = 20000, CHUNK_ROWS = 2048, CHOSEN_MAX = 1 << 17 };
 
 // Maps of one shape in a launch; of experts those after the first `live` have no rows.
 struct shape {
@@ -23,6 +23,27 @@ struct maps {
     double bytes; // that a launch reads
 };
 
+// Two maps an expert, whose rows are `rows` of a chunk's.
+static void choose_rows(struct check *c, const struct regions *g, uint32_t rows,
+                        struct maps *maps) {
+    static uint32_t table[JOBS_MAX / 2 + 1 + CHOSEN_MAX];
+    uint32_t *group = (uint32_t *)g->out, all = maps->live / 2 * rows;
+    uint32_t *index = table + maps->live / 2 + 1;
+    LF_ASSERT(all <= CHOSEN_MAX);
+    for (uint32_t e = 0; e <= maps->live / 2; e++)
+        table[e] = e * rows;
+    for (uint32_t r = 0; r < all; r++)
+        index[r] = check_random(c, CHUNK_ROWS);
+    for (uint32_t i = 0; i < VARIANTS * maps->live; i++) {
+        maps->job[i].rows = CHUNK_ROWS;
+        maps->job[i].group = group + i % maps->live / 2;
+        maps->job[i].x_index = group + (index - table);
+    }
+    for (uint32_t v = 0; v < VARIANTS; v++)
+        maps->args[v].group_rows = all;
+    lf_cuda_upload(c->on.cuda, group, table, sizeof table);
+}
+
 static void fill_maps(struct check *c, const struct regions *g, const struct shape *s,
                       uint32_t rows, struct maps *maps) {
     uint32_t *group = (uint32_t *)g->out;
@@ -36,7 +57,7 @@ static void fill_maps(struct check *c, const struct regions *g, const struct sha
                                              .data = g->weight + at, .scale = g->scale,
                                              .is_regular = true};
         maps->job[i] = (struct lf_linear_job){.w = &maps->matrix[i], .rows = rows, .x = g->x,
-                                              .x_stride = s->in, .y = g->out + (64 << 10),
+                                              .x_stride = s->in, .y = g->out + (1 << 20),
                                               .y_stride = s->out};
         if (s->live)
             maps->job[i].group = i % s->maps < s->live ? group : group + 2;
@@ -45,6 +66,8 @@ static void fill_maps(struct check *c, const struct regions *g, const struct sha
         maps->args[v] = (struct lf_linear_args){.n_jobs = s->maps,
                                                 .job = maps->job + v * s->maps};
     lf_cuda_upload(c->on.cuda, group, (uint32_t[]){0, rows, rows, rows}, 4 * sizeof *group);
+    if (s->live == s->maps)
+        choose_rows(c, g, rows, maps);
 }
 
 static void time_maps(struct check *c, const struct regions *g, const struct shape *s,

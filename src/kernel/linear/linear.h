@@ -59,6 +59,8 @@ struct lf_linear_args {
     struct lf_linear_job *room; // [n_jobs] of the host where a job has a group, else NULL
     // Another call of linear read these groups before the launch ahead; their jobs have no index.
     int groups_are_old;
+    // Or 0: groups of jobs follow each other, as expert_group leaves them, up to this row.
+    uint32_t group_rows;
 };
 
 LF_DECLARE_KERNEL(linear);

@@ -6,56 +6,60 @@
 
 enum { WIDE_GROUP = 4 * LF_WARP, WIDE_SLAB_BYTES = 64 }; // threads; of a weight row
 
+// Elements of a stage of K.
+__host__ __device__ constexpr uint32_t wide_k(enum lf_weight_format format) {
+    return (format == LF_WEIGHT_MXFP4 ? 1 : 2) * 4 * lf_chunk_elements(format);
+}
+
 // A tile of 64 outputs for each block of each group by `rows` rows. Groups multiply, one brings.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <enum lf_weight_format format_, int rows_, int groups, int blocks_, bool ordered>
 struct wide_shape {
+    // ordered: rows lie in memory as a slot has them (linear_order.cuh).
+    static const enum lf_weight_format format = format_;
+    static const int rows = rows_, blocks = blocks_;
+    static const bool is_ordered = ordered;
     static const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
-    // A stage of K.
-    static const uint32_t slabs = format == LF_WEIGHT_MXFP4 ? 1 : 2, k = slabs * slab;
+    static const uint32_t k = wide_k(format), slabs = k / slab;
     static const uint32_t quarters = k / 64; // four steps each
-    static const uint32_t slots = format == LF_WEIGHT_BF16 ? 5 : 4; // stages in shared memory
+    static const uint32_t slots = format == LF_WEIGHT_BF16 || groups > 2 ? 5 : 4; // stages there
     static const uint32_t places = slots + 1;                       // tiles known there
     static const uint32_t of_groups = 64 * groups, outs = of_groups * blocks;
     static const uint32_t codes_bytes = slabs * outs * WIDE_SLAB_BYTES;
-    // Rows lie in memory as a slot has them (linear_order.cuh).
-    static const bool is_ordered = format != LF_WEIGHT_MXFP4 && rows == 128;
     // Eight numbers of all rows make half a step; stored by words four halves begin at other banks.
-    static const uint32_t half_bytes = rows * 16 + (is_ordered ? 0 : 16);
+    static const uint32_t half_bytes = rows * 16 + (ordered ? 0 : 16);
     static const uint32_t rows_bytes = k / 8 * half_bytes;
     static const uint32_t passes = rows / 16; // in which the rows are brought
     static const uint32_t ahead = passes > 4 ? 2 : 4; // quarters of rows on the way
     static_assert(ahead % quarters == 0, "a quarter's place among those on the way is its own");
-    // Registers of a thread that brings and of one that multiplies: together what all begin with.
     static const uint32_t multiply = groups * WIDE_GROUP, threads = multiply + WIDE_GROUP;
     // A slot is full when its warps have said so, or its threads' copies and its rows are there.
-    static const uint32_t full_passes = is_ordered ? WIDE_GROUP + 1 : WIDE_GROUP / LF_WARP;
-    static const uint32_t bring_registers = groups > 2 ? 96 : 120;
-    static const uint32_t multiply_registers = groups > 2 ? 96 : 192;
+    static const uint32_t full_passes = ordered ? WIDE_GROUP + 1 : WIDE_GROUP / LF_WARP;
+    // Registers of a thread that brings and of one that multiplies: together what all begin with.
+    static const uint32_t bring_registers = groups > 2 ? 56 : 120;
+    static const uint32_t multiply_registers = groups > 2 ? 104 : 192;
 };
 
 // What a stage needs; warps that bring pass full, those that multiply empty.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 struct alignas(128) wide_slot {
-    typedef wide_shape<format, rows, groups, blocks> shape;
     uint8_t codes[shape::codes_bytes], rows_of[shape::rows_bytes];
     lf_barrier full, empty;
 };
 
 // Shared memory of a block. Before a tile's place is overwritten its first stage was emptied.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 struct wide_block {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    struct wide_slot<format, rows, groups, blocks> slot[shape::slots];
+    struct wide_slot<shape> slot[shape::slots];
     struct lf_linear_place place[shape::places];
     lf_barrier nobodys; // of a slot that no stage was in
 };
 
 // Where a thread's share of the next stage lies: 16 bytes at so many times 16 from the first.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 struct wide_source {
-    typedef wide_shape<format, rows, groups, blocks> shape;
     uint32_t tile, place, k, in; // k: of the stage
-    const uint8_t *codes, *ordered; // ordered: rows of the stage
+    const uint8_t *codes, *ordered; // ordered: rows of the stage, of so many bytes
+    uint32_t stage_bytes;
     const uint16_t *x;
     uint32_t code_at[shape::outs / 32], x_at[shape::passes]; // output t/4 of 32; row t/8 of 16
 };
@@ -96,10 +100,9 @@ __device__ static uint32_t wide_first(uint32_t quarter) {
 }
 
 // A tile's codes from the first stage on. Outputs past the last are the last once more.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void seek_codes(const struct lf_linear_place &place,
-                                  struct wide_source<format, rows, groups, blocks> *from) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+                                  struct wide_source<shape> *from) {
     const struct lf_linear_work &w = place.w;
     uint32_t t = threadIdx.x % WIDE_GROUP;
     from->k = 0;
@@ -110,19 +113,26 @@ __device__ static void seek_codes(const struct lf_linear_place &place,
         uint32_t o = place.out + i * 32 + t / 4;
         o = o < w.out ? o : w.out - 1;
         from->code_at[i] =
-            (uint32_t)(lf_chunk_at<format>((size_t)o * w.in + t % 4 * shape::elements) / 16);
+            (uint32_t)(lf_chunk_at<shape::format>((size_t)o * w.in + t % 4 * shape::elements) / 16);
     }
 }
 
+// Bytes of a half step's rows of a tile that lies in order: whole eights of rows.
+template <typename shape>
+__device__ static uint32_t ordered_half(const struct lf_linear_place &place) {
+    uint32_t left = lf_eights(place.w.rows - place.row);
+    return (left < shape::rows ? left : shape::rows) * 16;
+}
+
 // The same of its rows.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void seek_rows(const struct lf_linear_place &place,
-                                 struct wide_source<format, rows, groups, blocks> *from) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+template <typename shape>
+__device__ static void seek_rows(const struct lf_linear_launch &launch,
+                                 const struct lf_linear_place &place,
+                                 struct wide_source<shape> *from) {
     const struct lf_linear_work &w = place.w;
     if constexpr (shape::is_ordered) {
-        size_t stages = (w.in + shape::k - 1) / shape::k;
-        from->ordered = (const uint8_t *)w.x + place.row / rows * stages * shape::rows_bytes;
+        from->ordered = launch.ordered + place.ordered * launch.row_bytes;
+        from->stage_bytes = shape::k / 8 * ordered_half<shape>(place);
         return;
     }
     from->x = w.x;
@@ -131,15 +141,14 @@ __device__ static void seek_rows(const struct lf_linear_place &place,
         uint32_t r = place.row + wide_row(p);
         r = r < w.rows ? r : w.rows - 1;
         size_t row = (w.x_index ? w.x_index[r] : r) * w.x_stride;
-        from->x_at[p] = (uint32_t)((row + wide_first<format>(0)) / 8);
+        from->x_at[p] = (uint32_t)((row + wide_first<shape::format>(0)) / 8);
     }
 }
 
 // Codes of the stage: 16 bytes of an output's chunk at a time.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void
-send_codes(const struct wide_source<format, rows, groups, blocks> &from, uint8_t *to) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+send_codes(const struct wide_source<shape> &from, uint8_t *to) {
     uint32_t t = threadIdx.x % WIDE_GROUP;
 #pragma unroll
     for (uint32_t slab = 0; slab < shape::slabs; slab++) {
@@ -153,12 +162,12 @@ send_codes(const struct wide_source<format, rows, groups, blocks> &from, uint8_t
 }
 
 // A quarter's rows are on their way to registers; zeros past the end of K.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void
-load_quarter(const struct wide_source<format, rows, groups, blocks> &from, uint32_t quarter,
-             struct wide_quarter<wide_shape<format, rows, groups, blocks>::passes> *own) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    const uint16_t *x = from.x + from.k + wide_first<format>(quarter) - wide_first<format>(0);
+load_quarter(const struct wide_source<shape> &from, uint32_t quarter,
+             struct wide_quarter<shape::passes> *own) {
+    const uint32_t first = wide_first<shape::format>(quarter);
+    const uint16_t *x = from.x + from.k + first - wide_first<shape::format>(0);
     if (from.k + shape::k <= from.in) {
 #pragma unroll
         for (uint32_t p = 0; p < shape::passes; p++)
@@ -168,23 +177,22 @@ load_quarter(const struct wide_source<format, rows, groups, blocks> &from, uint3
 #pragma unroll
     for (uint32_t p = 0; p < shape::passes; p++) {
         own->eight[p] = {0, 0, 0, 0};
-        if (from.k + wide_first<format>(quarter) < from.in)
+        if (from.k + first < from.in)
             own->eight[p] = lf_load_16(x + (size_t)from.x_at[p] * 8);
     }
 }
 
 // Word by word to where the steps of a quarter read them: those of a row's four chunks together.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void
-store_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>::passes> &own,
+store_quarter(const struct wide_quarter<shape::passes> &own,
               uint8_t *to) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    to += wide_eight<format>() * 4 * shape::half_bytes + wide_chunk<format>() * 4;
+    to += wide_eight<shape::format>() * 4 * shape::half_bytes + wide_chunk<shape::format>() * 4;
 #pragma unroll
     for (uint32_t p = 0; p < shape::passes; p++) {
         uint4 all = own.eight[p];
         uint32_t word[4] = {all.x, all.y, all.z, all.w};
-        lf_order_x<format>(word);
+        lf_order_x<shape::format>(word);
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++)
             *(uint32_t *)(to + i * shape::half_bytes + wide_row(p) * 16) = word[i];
@@ -192,49 +200,46 @@ store_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>
 }
 
 // The source's tile: its place goes to those that multiply. False: there is none.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static bool
 begin_source(const struct lf_linear_tiles &tiles,
-             struct wide_block<format, rows, groups, blocks> *block,
-             struct wide_source<format, rows, groups, blocks> *from) {
+             struct wide_block<shape> *block,
+             struct wide_source<shape> *from) {
     if (from->tile >= tiles.all)
         return false;
-    struct lf_linear_place place = lf_find_tile(tiles, from->tile, rows,
-                                                wide_shape<format, rows, groups, blocks>::outs);
+    struct lf_linear_place place = lf_find_tile(tiles, from->tile, shape::rows, shape::outs);
     seek_codes(place, from);
-    seek_rows(place, from);
+    seek_rows(tiles.launch, place, from);
     if (threadIdx.x % WIDE_GROUP == 0)
         block->place[from->place] = place;
-    from->place = wide_next(from->place, wide_shape<format, rows, groups, blocks>::places);
+    from->place = wide_next(from->place, shape::places);
     return true;
 }
 
 // A stage further, at a tile's end to the next. False: there is none.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static bool
 next_stage(const struct lf_linear_tiles &tiles,
-           struct wide_block<format, rows, groups, blocks> *block,
-           struct wide_source<format, rows, groups, blocks> *from) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+           struct wide_block<shape> *block,
+           struct wide_source<shape> *from) {
     from->k += shape::k;
     if (from->k >= from->in) {
         from->tile += gridDim.x;
         return begin_source(tiles, block, from);
     }
     from->codes += shape::slabs * WIDE_SLAB_BYTES;
-    from->ordered += shape::rows_bytes;
+    from->ordered += from->stage_bytes;
     return true;
 }
 
 // A quarter that has come goes to its slot; with its last one a stage is full.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void
-show_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>::passes> &own,
+show_quarter(const struct wide_quarter<shape::passes> &own,
              uint32_t quarter, uint32_t slot,
-             struct wide_block<format, rows, groups, blocks> *block) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+             struct wide_block<shape> *block) {
     uint8_t *rows_of = block->slot[slot].rows_of;
-    store_quarter<format, rows, groups, blocks>(own, rows_of + quarter * 8 * shape::half_bytes);
+    store_quarter<shape>(own, rows_of + quarter * 8 * shape::half_bytes);
     if (quarter + 1 < shape::quarters)
         return;
     lf_copies_wait<shape::ahead + shape::quarters - 2>();
@@ -243,12 +248,11 @@ show_quarter(const struct wide_quarter<wide_shape<format, rows, groups, blocks>:
 }
 
 // All stages of all tiles of the block. Some quarters are on their way to registers.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void bring_tiles(const struct lf_linear_tiles &tiles,
-                                   struct wide_block<format, rows, groups, blocks> *block) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+                                   struct wide_block<shape> *block) {
     struct wide_quarter<shape::passes> own[shape::ahead];
-    struct wide_source<format, rows, groups, blocks> from = {};
+    struct wide_source<shape> from = {};
     uint32_t sent = 0, shown = 0, to = 0, full = 0, turn = 1; // quarters; their slots; of to
     from.tile = blockIdx.x;
     bool is_left = begin_source(tiles, block, &from), are_sent = false;
@@ -282,11 +286,10 @@ __device__ static void bring_tiles(const struct lf_linear_tiles &tiles,
 }
 
 // The same where rows are in order: nothing goes through registers, all slots can be on their way.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void bring_ordered(const struct lf_linear_tiles &tiles,
-                                     struct wide_block<format, rows, groups, blocks> *block) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    struct wide_source<format, rows, groups, blocks> from = {};
+                                     struct wide_block<shape> *block) {
+    struct wide_source<shape> from = {};
     uint32_t to = 0, turn = 1;
     from.tile = blockIdx.x;
     for (bool is_left = begin_source(tiles, block, &from); is_left;
@@ -294,7 +297,7 @@ __device__ static void bring_ordered(const struct lf_linear_tiles &tiles,
         lf_barrier_wait(&block->slot[to].empty, turn);
         if (threadIdx.x % WIDE_GROUP == 0)
             lf_barrier_pass_bytes(&block->slot[to].full, block->slot[to].rows_of, from.ordered,
-                                  shape::rows_bytes);
+                                  from.stage_bytes);
         send_codes(from, block->slot[to].codes);
         lf_barrier_pass_copies(&block->slot[to].full);
         to = wide_next(to, shape::slots);

@@ -115,11 +115,15 @@ __device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
     return lf_scale_is_odd(format, scale) | ((nan & 0x80808080u) != 0);
 }
 
+// What a scale's power of two and the places of codes come to, as bf16, where it is not odd.
+template <enum lf_weight_format format>
+__device__ static inline uint32_t lf_factor_of(uint32_t scale) {
+    return lf_power_bf16x2(scale + (format == LF_WEIGHT_FP8 ? 120 : 126));
+}
+
 // Words of a chunk as pairs, where none is odd.
 template <enum lf_weight_format format, uint32_t words>
-__device__ static inline void lf_decode_plain(const uint32_t *word, uint32_t scale,
-                                              uint32_t *pair) {
-    uint32_t factor = lf_power_bf16x2(scale + (format == LF_WEIGHT_FP8 ? 120 : 126));
+__device__ static inline void lf_decode_by(const uint32_t *word, uint32_t factor, uint32_t *pair) {
 #pragma unroll
     for (uint32_t i = 0; i < words; i++)
         if (format == LF_WEIGHT_BF16)
@@ -154,8 +158,8 @@ __device__ static inline void lf_decode(const uint32_t *low, const uint32_t *hig
         lf_decode_any<format, words>(high, scale[1], pair + pairs);
         return;
     }
-    lf_decode_plain<format, words>(low, scale[0], pair);
-    lf_decode_plain<format, words>(high, scale[1], pair + pairs);
+    lf_decode_by<format, words>(low, lf_factor_of<format>(scale[0]), pair);
+    lf_decode_by<format, words>(high, lf_factor_of<format>(scale[1]), pair + pairs);
 }
 
 // Whether a lane of the warp has odd words among its two outputs'.

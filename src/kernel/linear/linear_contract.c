@@ -68,6 +68,8 @@ static void ragged(struct lf_shapes *shapes) {
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 in groups");
     gaps.grouped = 2;
     lf_shapes_add(shapes, 64, &gaps, sizeof gaps, "ragged BF16 37x99 in groups by index");
+    gaps.job[0].x_stride = 680, gaps.w.format = LF_WEIGHT_MXFP4, gaps.w.out = 21, gaps.w.in = 672;
+    lf_shapes_add(shapes, 200, &gaps, sizeof gaps, "ragged MXFP4 21x672 in groups by index");
 }
 
 // QA8 values where the map reads them.
@@ -154,6 +156,7 @@ static void bind_groups(struct lf_linear_map *map, uint32_t rows, uint32_t *inde
     map->job[1].group++;
     map->args.n_jobs = 2;
     map->args.room = map->room;
+    map->args.group_rows = rows;
 }
 
 static void bind(const struct lf_call *call, void *args) {

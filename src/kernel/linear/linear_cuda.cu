@@ -18,13 +18,14 @@ static struct lf_linear_work work_of(const struct lf_linear_job *job) {
     LF_ASSERT(m->in > 0 && (!lf_matrix_quantizes_input(m) ||
                             (m->in % 32 == 0 && is_aligned(m->data, 16))));
     return {m->data, m->scale, job->x, job->x_index, job->y, job->x_stride, job->y_stride,
-            job->group, m->out, m->in, job->rows, job->y_f32 != 0, whole};
+            job->group, m->out, m->in, job->rows, 0, job->y_f32 != 0, whole, false};
 }
 
 // Jobs of one format, as many as a launch takes.
 struct listed {
     struct lf_linear_launch launch;
     uint32_t rows_most; // that a job may have
+    uint32_t groups, ordered; // groups so far; rows in order of all jobs
     bool has_groups;
 };
 
@@ -41,8 +42,9 @@ static bool count_tiles(struct listed *jobs, const struct form *form) {
     uint32_t tiles = 0;
     launch->is_counted = !launch->table && !jobs->has_groups;
     for (uint32_t j = 0; launch->is_counted && j < launch->jobs; j++) {
-        tiles += lf_tiles_of(*launch, launch->own[j].rows, launch->own[j].out, form->rows,
-                             form->outs);
+        const struct lf_linear_work &w = launch->own[j];
+        uint32_t rows = lf_rows_of_tiles(*launch, w.at, w.rows, form->rows).n;
+        tiles += lf_tiles_of(rows, w.out, form->rows, form->outs);
         launch->end[j] = tiles;
     }
     return tiles || (!launch->is_counted && jobs->rows_most >= form->least);
@@ -94,63 +96,48 @@ static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_
     launch_form(device, &form, jobs);
 }
 
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 static void launch_wide(struct lf_device *device, struct listed *jobs, uint32_t least) {
-    struct form form = {linear_wide<format, rows, groups, blocks>, rows,
-                        wide_shape<format, rows, groups, blocks>::outs,
-                        wide_shape<format, rows, groups, blocks>::threads, least,
-                        sizeof(struct wide_block<format, rows, groups, blocks>)};
+    const bool always = shape::format == LF_WEIGHT_BF16; // regular: it has no odd weights
+    struct form form = {jobs->launch.regular ? linear_wide<shape, true>
+                                             : linear_wide<shape, always>,
+                        shape::rows, shape::outs, shape::threads, least,
+                        sizeof(struct wide_block<shape>)};
     launch_form(device, &form, jobs);
 }
 
-// Of a job the rows from `first` on that there is room for are put in order; returns how many.
-template <enum lf_weight_format format>
-static uint32_t order_rows(struct lf_device *device, const struct lf_linear_work &job,
-                           uint32_t first, struct listed *ordered, size_t *used) {
-    const size_t tile = order_bytes<format>(job.in), room = LF_CUDA_SCRATCH_BYTES - *used;
-    uint32_t left = job.rows - first, most = (uint32_t)(room / tile) * ORDER_ROWS;
-    uint32_t rows = left < most ? left : most, tiles = lf_blocks(rows, ORDER_ROWS);
-    size_t y_bytes = job.y_stride * (job.y_f32 ? sizeof(float) : sizeof(uint16_t));
-    if (!rows)
-        return 0;
-    struct order_work work = {job.x_index ? job.x : job.x + first * job.x_stride,
-                              job.x_index ? job.x_index + first : NULL, job.x_stride, job.in, rows,
-                              (uint8_t *)lf_cuda_scratch(device->cuda) + *used};
-    lf_cuda_launch(device, "linear", linear_order<format>,
-                   dim3((uint32_t)(tile / order_shape<format>::rows_bytes), tiles), ORDER_THREADS,
-                   work);
-    struct lf_linear_work *own = &ordered->launch.own[ordered->launch.jobs++];
-    *own = job;
-    own->rows = rows;
-    own->x = (const uint16_t *)work.to;
-    own->y = (char *)job.y + first * y_bytes;
-    *used += tiles * tile;
-    return rows;
+enum { ORDER_ROWS = 128, ORDER_STAGES = 8 }; // of the largest tile; side by side for groups
+
+// Rows in order that there is room for, the last tile's apart.
+static uint32_t window_rows(uint32_t row_bytes) {
+    uint32_t rows = LF_LINEAR_ORDER_BYTES / row_bytes;
+    return rows > ORDER_ROWS ? rows - ORDER_ROWS : 0;
 }
 
-// Jobs of many rows: in order first, as many at a time as there is room for, and then their tiles.
+// Puts a window's rows in order.
 template <enum lf_weight_format format>
-static void launch_ordered(struct lf_device *device, const struct listed *jobs) {
-    const struct lf_linear_launch &all = jobs->launch;
-    struct listed ordered = *jobs;
-    size_t used = 0;
-    ordered.launch.jobs = 0;
-    ordered.launch.is_ordered = true;
-    for (uint32_t j = 0; j < all.jobs; j++) {
-        bool are_many = lf_tile_rows(format, all.whole, all.orders, all.own[j].rows) == ORDER_ROWS;
-        for (uint32_t first = 0; are_many && first < all.own[j].rows;) {
-            uint32_t rows = order_rows<format>(device, all.own[j], first, &ordered, &used);
-            first += rows;
-            if (rows && ordered.launch.jobs < LF_LINEAR_OWN_JOBS)
-                continue;
-            LF_ASSERT(ordered.launch.jobs);
-            launch_wide<format, ORDER_ROWS, 2, 1>(device, &ordered, 1);
-            ordered.launch.jobs = 0;
-            used = 0;
+static void launch_order(struct lf_device *device, const struct listed *jobs) {
+    uint32_t stages = jobs->launch.row_bytes / (2 * wide_k(format));
+    dim3 grid(jobs->launch.jobs, stages, lf_blocks(jobs->rows_most, ORDER_ROWS));
+    if (jobs->has_groups)
+        grid = dim3(jobs->launch.jobs, stages < ORDER_STAGES ? stages : (uint32_t)ORDER_STAGES);
+    lf_cuda_launch(device, "linear", linear_order<format>, grid, ORDER_THREADS, jobs->launch);
+}
+
+// Tiles of many rows: in order first, as many rows at a time as there is room for.
+template <enum lf_weight_format format>
+static void launch_ordered(struct lf_device *device, struct listed *jobs) {
+    struct lf_linear_launch *launch = &jobs->launch;
+    launch->window_rows = window_rows(launch->row_bytes);
+    for (; launch->window_first < jobs->ordered; launch->window_first += launch->window_rows) {
+        launch_order<format>(device, jobs);
+        if constexpr (format == LF_WEIGHT_MXFP4) {
+            launch_wide<wide_shape<format, 32, 4, 1, true>>(device, jobs, 17);
+            launch_wide<wide_shape<format, 48, 4, 1, true>>(device, jobs, 33);
+            launch_wide<wide_shape<format, 64, 2, 2, true>>(device, jobs, 49);
         }
+        launch_wide<wide_shape<format, ORDER_ROWS, 2, 1, true>>(device, jobs, 65);
     }
-    if (ordered.launch.jobs)
-        launch_wide<format, ORDER_ROWS, 2, 1>(device, &ordered, 1);
 }
 
 // The sizes of tiles that lf_tile_rows names.
@@ -164,26 +151,45 @@ static void launch_sizes(struct lf_device *device, struct listed *jobs) {
     launch_stream<format, 2>(device, jobs, 9);
     if (!jobs->launch.whole)
         return;
-    if constexpr (format == LF_WEIGHT_MXFP4) {
-        launch_wide<format, 32, 4, 1>(device, jobs, 17);
-        launch_wide<format, 48, 4, 1>(device, jobs, 33);
-        launch_wide<format, 64, 2, 2>(device, jobs, 49);
-        launch_wide<format, 128, 2, 1>(device, jobs, 97);
-    } else {
-        launch_wide<format, 64, 2, 1>(device, jobs, 17);
-        if (jobs->launch.orders)
-            launch_ordered<format>(device, jobs);
-    }
+    if (format != LF_WEIGHT_MXFP4 || !jobs->launch.orders)
+        launch_wide<wide_shape<format, 64, 2, format == LF_WEIGHT_MXFP4 ? 2 : 1, false>>(device,
+                                                                                       jobs, 17);
+    if (jobs->launch.orders)
+        launch_ordered<format>(device, jobs);
 }
 
+// Whether two jobs read the same rows.
+static bool shares_rows(const struct lf_linear_job *a, const struct lf_linear_job *b) {
+    return a && a->x == b->x && a->x_stride == b->x_stride && a->x_index == b->x_index &&
+           a->group == b->group && a->rows == b->rows && a->w->in == b->w->in;
+}
+
+// Where a job's rows lie in order: those of groups ahead of all others, each from an eight on.
+static uint32_t place_rows(struct listed *jobs, const struct lf_linear_job *job) {
+    uint32_t at = jobs->ordered;
+    if (job->group)
+        return 8 * jobs->groups++;
+    jobs->ordered += lf_eights(job->rows);
+    return at;
+}
+
+// before: the job listed before it, and where that one's rows lie.
+template <enum lf_weight_format format>
 static void list_job(struct listed *jobs, const struct lf_linear_job *job,
-                     bool groups_are_old, struct lf_linear_work *work) {
-    uint32_t parts = (job->w->in + LF_LINEAR_PART - 1) / LF_LINEAR_PART;
-    *work = work_of(job);
+                     const struct lf_linear_job *before, uint32_t *at, bool groups_are_old,
+                     struct lf_linear_work *to) {
+    uint32_t parts = lf_blocks(job->w->in, LF_LINEAR_PART);
+    uint32_t row_bytes = lf_blocks(job->w->in, wide_k(format)) * wide_k(format) * 2;
+    struct lf_linear_work work = work_of(job);
+    work.shares = shares_rows(before, job);
+    work.at = *at = work.shares ? *at : place_rows(jobs, job);
+    *to = work;
     jobs->launch.jobs++;
     jobs->launch.waits_first |= (job->group && !groups_are_old) || job->x_index;
     jobs->launch.parts = parts > jobs->launch.parts ? parts : jobs->launch.parts;
-    jobs->launch.whole &= work->whole;
+    jobs->launch.row_bytes = row_bytes > jobs->launch.row_bytes ? row_bytes
+                                                                : jobs->launch.row_bytes;
+    jobs->launch.whole &= work.whole;
     jobs->launch.regular &= job->w->is_regular || !lf_matrix_quantizes_input(job->w);
     jobs->has_groups |= job->group != NULL;
     jobs->rows_most = job->rows > jobs->rows_most ? job->rows : jobs->rows_most;
@@ -193,22 +199,47 @@ static bool is_listed(const struct lf_linear_job *job, enum lf_weight_format for
     return job->w->format == format && job->rows;
 }
 
+// Jobs of the format from j on, as many as a launch takes; their groups come to that many rows.
+static uint32_t count_jobs(const struct lf_linear_args *args, enum lf_weight_format format,
+                           uint32_t j, struct listed *jobs) {
+    const struct lf_linear_job *before = NULL;
+    uint32_t most = 0, groups = 0;
+    for (; j < args->n_jobs && most < LF_LINEAR_JOBS; j++)
+        if (is_listed(&args->job[j], format)) {
+            groups += args->job[j].group && !shares_rows(before, &args->job[j]);
+            before = &args->job[j];
+            most++;
+        }
+    jobs->ordered = groups ? args->group_rows + 8 * groups : 0;
+    return most;
+}
+
 // The next jobs of the format from *j on. More than a few go to the device as a table.
-static void list_jobs(struct lf_device *device, const struct lf_linear_args *args,
-                      enum lf_weight_format format, uint32_t *j, struct listed *jobs) {
-    const void *at = NULL;
-    uint32_t most = 0;
-    for (uint32_t i = *j; i < args->n_jobs && most < LF_LINEAR_JOBS; i++)
-        most += is_listed(&args->job[i], format);
+template <enum lf_weight_format format>
+static void list_jobs(struct lf_device *device, const struct lf_linear_args *args, uint32_t *j,
+                      struct listed *jobs) {
+    const struct lf_linear_job *before = NULL;
+    const void *table = NULL;
+    uint32_t most = count_jobs(args, format, *j, jobs), at = 0;
     struct lf_linear_work *work = jobs->launch.own;
     if (most > LF_LINEAR_OWN_JOBS)
-        work = (struct lf_linear_work *)lf_cuda_table_room(device->cuda, most * sizeof *work, &at);
-    jobs->launch.table = (const struct lf_linear_work *)at;
+        work = (struct lf_linear_work *)lf_cuda_table_room(device->cuda, most * sizeof *work,
+                                                           &table);
+    jobs->launch.table = (const struct lf_linear_work *)table;
     for (; work && *j < args->n_jobs && jobs->launch.jobs < most; ++*j) {
         const struct lf_linear_job *job = &args->job[*j];
-        if (is_listed(job, format))
-            list_job(jobs, job, args->groups_are_old, work + jobs->launch.jobs);
+        if (!is_listed(job, format))
+            continue;
+        list_job<format>(jobs, job, before, &at, args->groups_are_old, work + jobs->launch.jobs);
+        before = job;
     }
+}
+
+// Rows are put in order in memory that launches beside others do not have, where tiles are large.
+static bool are_ordered(const struct lf_device *device, const struct lf_linear_args *args,
+                        const struct listed *jobs) {
+    return lf_cuda_scratch(device->cuda) && jobs->launch.whole && jobs->rows_most > 64 &&
+           (!jobs->has_groups || args->group_rows) && window_rows(jobs->launch.row_bytes);
 }
 
 template <enum lf_weight_format format>
@@ -217,12 +248,11 @@ static void launch_format(struct lf_device *device, const struct lf_linear_args 
         struct listed jobs = {};
         jobs.launch.format = format;
         jobs.launch.whole = jobs.launch.regular = true;
-        list_jobs(device, args, format, &j, &jobs);
+        list_jobs<format>(device, args, &j, &jobs);
         if (!jobs.launch.jobs)
             return;
-        // Rows are put in order in memory that launches beside others do not have.
-        jobs.launch.orders = !jobs.launch.table && !jobs.has_groups &&
-                             lf_cuda_scratch(device->cuda) != NULL;
+        jobs.launch.orders = are_ordered(device, args, &jobs);
+        jobs.launch.ordered = (uint8_t *)lf_cuda_scratch(device->cuda);
         // As for scratch.
         if (lf_cuda_scratch(device->cuda))
             jobs.launch.taken = lf_cuda_counters(device->cuda) + LF_CUDA_TAKEN;

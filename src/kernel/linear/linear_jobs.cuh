@@ -12,8 +12,11 @@ struct alignas(16) lf_linear_work {
     size_t x_stride, y_stride;
     const uint32_t *group; // NULL, or whose rows the job has
     uint32_t out, in, rows;
-    bool y_f32, whole; // whole: x and bf16 weights can be read in vectors
+    uint32_t at : 29; // rows in order before its own; of a group before the rows of all groups
+    uint32_t y_f32 : 1, whole : 1; // whole: x and bf16 weights can be read in vectors
+    uint32_t shares : 1;           // its rows are those of the job before
 };
+static_assert(sizeof(struct lf_linear_work) == 80, "work that is read in five pieces");
 
 // The job of `rows` of its rows alone, from `first` on (linear_groups.h).
 __device__ static inline struct lf_linear_work lf_work_of_rows(const struct lf_linear_work &w,
@@ -35,8 +38,10 @@ __host__ __device__ static inline uint32_t lf_tile_rows(enum lf_weight_format fo
                                                         bool orders, uint32_t n) {
     if (n <= 16 || !whole)
         return n <= 8 ? 8 : 16;
+    if (!orders)
+        return 64;
     if (format != LF_WEIGHT_MXFP4)
-        return n <= 64 || !orders ? 64 : 128;
+        return n <= 64 ? 64 : 128;
     if (n <= 32 || n > 256)
         return n <= 32 ? 32 : 128;
     // Where tiles of 48, 64 or 128 have the fewest rows in all, the largest such.
@@ -44,6 +49,17 @@ __host__ __device__ static inline uint32_t lf_tile_rows(enum lf_weight_format fo
     if (of_48 < of_64)
         return 48;
     return of_64 < of_128 ? 64 : 128;
+}
+
+// Whether such tiles have their rows in order.
+__host__ __device__ static inline bool lf_is_in_order(enum lf_weight_format format, bool orders,
+                                                      uint32_t tile_rows) {
+    return orders && tile_rows > (format == LF_WEIGHT_MXFP4 ? 16 : 64);
+}
+
+// Whole eights of rows, as they lie in order.
+__host__ __device__ static inline uint32_t lf_eights(uint32_t rows) {
+    return (rows + 7) / 8 * 8;
 }
 
 // A launch takes the jobs of one format that tiles of so many rows suit.
@@ -58,8 +74,10 @@ struct lf_linear_launch {
     bool waits_first;     // launches ahead write groups or indices
     uint32_t *taken;      // zero, of tiles that go to blocks as they ask; NULL where others launch
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
-    bool orders;          // rows of BF16 and FP8 maps of many rows are put in order ahead of them
-    bool is_ordered;      // x is what linear_order.cuh made of it; all jobs have tiles
+    bool orders;          // rows of tiles of many are put in order ahead of them
+    // A launch of such tiles has those that begin in a window of all jobs' rows; else no rows.
+    uint32_t window_first, window_rows, row_bytes;
+    uint8_t *ordered; // the window's rows
     uint32_t end[LF_LINEAR_OWN_JOBS];
     struct lf_linear_work own[LF_LINEAR_OWN_JOBS];
 };
@@ -72,27 +90,49 @@ lf_launch_work(const struct lf_linear_launch &launch, uint32_t j) {
     return launch.own[j];
 }
 
-// A tile of `rows` by `outs` of a job, from these on.
+// A tile of `rows` by `outs` of a job, from these on. ordered: its rows in their window.
 struct lf_linear_place {
     struct lf_linear_work w;
     uint32_t row, out;
+    size_t ordered;
 };
 
-// Tiles of `rows` by `outs` of a job that has n rows.
-__host__ __device__ static inline uint32_t lf_tiles_of(const struct lf_linear_launch &launch,
-                                                       uint32_t n, uint32_t out, uint32_t rows,
+// Rows of a job that a launch has.
+struct lf_linear_rows {
+    uint32_t first, n;
+};
+
+// Those of n whose tiles begin in the launch's window. at: rows in order before the job's.
+__host__ __device__ static inline struct lf_linear_rows
+lf_rows_of_window(const struct lf_linear_launch &launch, uint32_t at, uint32_t n, uint32_t rows) {
+    if (!launch.window_rows)
+        return {0, n};
+    uint32_t first = launch.window_first, past = first + launch.window_rows;
+    first = first > at ? (first - at + rows - 1) / rows * rows : 0;
+    past = past > at ? (past - at + rows - 1) / rows * rows : 0;
+    first = first < n ? first : n;
+    return {first, (past < n ? past : n) - first};
+}
+
+// Those of a job of n rows that have tiles of so many.
+__host__ __device__ static inline struct lf_linear_rows
+lf_rows_of_tiles(const struct lf_linear_launch &launch, uint32_t at, uint32_t n, uint32_t rows) {
+    if (!n || lf_tile_rows(launch.format, launch.whole, launch.orders, n) != rows)
+        return {0, 0};
+    return lf_rows_of_window(launch, at, n, rows);
+}
+
+// Tiles of `rows` by `outs`.
+__host__ __device__ static inline uint32_t lf_tiles_of(uint32_t n, uint32_t out, uint32_t rows,
                                                        uint32_t outs) {
-    bool are_own =
-        launch.is_ordered || lf_tile_rows(launch.format, launch.whole, launch.orders, n) == rows;
-    if (!n || !are_own)
-        return 0;
     return (n + rows - 1) / rows * ((out + outs - 1) / outs);
 }
 
 // What a thread needs to know of its jobs, up to four neighbours, ahead of their rows.
 struct lf_linear_heads {
     const uint32_t *group[LF_LINEAR_JOBS_A_THREAD];
-    uint32_t rows[LF_LINEAR_JOBS_A_THREAD], out[LF_LINEAR_JOBS_A_THREAD], first, jobs;
+    uint32_t rows[LF_LINEAR_JOBS_A_THREAD], out[LF_LINEAR_JOBS_A_THREAD];
+    uint32_t at[LF_LINEAR_JOBS_A_THREAD], first, jobs;
 };
 
 __device__ static inline struct lf_linear_heads
@@ -106,7 +146,8 @@ lf_load_heads(const struct lf_linear_launch &launch) {
         if (i < heads.jobs && !launch.is_counted) {
             const struct lf_linear_work &w = launch.table ? launch.table[first + i]
                                                           : launch.own[first + i];
-            heads.group[i] = w.group, heads.rows[i] = w.rows, heads.out[i] = w.out;
+            heads.group[i] = w.group, heads.rows[i] = w.rows;
+            heads.out[i] = w.out, heads.at[i] = launch.window_rows ? w.at : 0;
         }
     return heads;
 }
@@ -142,7 +183,10 @@ lf_list_jobs(const struct lf_linear_launch &launch, const struct lf_linear_heads
         const volatile uint32_t *group = i < heads.jobs ? heads.group[i] : NULL;
         first[i] = group ? group[0] : 0;
         rows[i] = group ? group[1] - first[i] : i < heads.jobs ? heads.rows[i] : 0;
-        tiles[i] = lf_tiles_of(launch, rows[i], heads.out[i], tile_rows, outs);
+        struct lf_linear_rows own = lf_rows_of_tiles(launch, heads.at[i] + first[i], rows[i],
+                                                     tile_rows);
+        first[i] += own.first, rows[i] = own.n;
+        tiles[i] = lf_tiles_of(own.n, heads.out[i], tile_rows, outs);
         sum += ((unsigned long long)(tiles[i] > 0) << 32) + tiles[i];
     }
     unsigned long long before = lf_block_sum_before(sum, &all);
@@ -180,9 +224,11 @@ lf_seek_tile(const struct lf_linear_tiles &tiles, uint32_t tile, uint32_t rows, 
             low = middle + 1;
     }
     struct lf_linear_spot spot = {low, 0, 0, 0, 0};
-    if (tiles.launch.is_counted)
-        spot.rows = tiles.launch.own[low].rows;
-    else
+    if (tiles.launch.is_counted) {
+        const struct lf_linear_work &w = tiles.launch.own[low];
+        struct lf_linear_rows own = lf_rows_of_window(tiles.launch, w.at, w.rows, rows);
+        spot.first = own.first, spot.rows = own.n;
+    } else
         spot.job = tiles.live->job[low], spot.first = tiles.live->first[low],
         spot.rows = tiles.live->rows[low];
     uint32_t own = tile - (low ? lf_end_of(tiles, low - 1) : 0);
@@ -198,8 +244,9 @@ lf_seek_tile(const struct lf_linear_tiles &tiles, uint32_t tile, uint32_t rows, 
 __device__ static inline struct lf_linear_place
 lf_find_tile(const struct lf_linear_tiles &tiles, uint32_t tile, uint32_t rows, uint32_t outs) {
     struct lf_linear_spot spot = lf_seek_tile(tiles, tile, rows, outs);
-    return {lf_work_of_rows(lf_launch_work(tiles.launch, spot.job), spot.first, spot.rows),
-            spot.row, spot.out};
+    struct lf_linear_work w = lf_launch_work(tiles.launch, spot.job);
+    return {lf_work_of_rows(w, spot.first, spot.rows), spot.row, spot.out,
+            w.at + spot.first + spot.row - tiles.launch.window_first};
 }
 
 // Nothing where a tile passes the job's rows or outputs.

@@ -10,9 +10,9 @@ struct wide_target {
 };
 
 // What a lane holds of a tile: the present part's sums and those of the parts before.
-template <int rows, int blocks>
+template <typename shape>
 struct wide_sums {
-    float part[blocks][rows / 2], total[blocks][rows / 2];
+    float part[shape::blocks][shape::rows / 2], total[shape::blocks][shape::rows / 2];
 };
 
 // The lane's first of 64 outputs a warpgroup; the other is 8 further.
@@ -21,52 +21,56 @@ __device__ static inline uint32_t wide_out(void) {
 }
 
 // Scales of the lane's chunks of a stage: of each block and slab, of both outputs.
-template <uint32_t blocks, uint32_t slabs>
+template <typename shape>
 struct wide_scales {
-    uint32_t of[blocks * slabs][2];
+    uint32_t of[shape::blocks * shape::slabs][2];
 };
 
-// Where a lane's scales of a stage lie, of each block's outputs; left: elements from its first on.
-template <uint32_t blocks>
+// Where a lane's scales of the next stage lie; left: elements from its first on. FP8: one for both.
+template <typename shape>
 struct wide_scale_source {
-    const uint8_t *at[blocks][2];
+    static const uint32_t outputs = shape::format == LF_WEIGHT_MXFP4 ? 2 : 1;
+    const uint8_t *at[shape::blocks][outputs];
     int32_t left;
 };
 
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static struct wide_scale_source<blocks> seek_scales(const struct lf_linear_work &w,
-                                                               uint32_t out) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    struct wide_scale_source<blocks> from = {};
+template <typename shape>
+__device__ static struct wide_scale_source<shape> seek_scales(const struct lf_linear_work &w,
+                                                              uint32_t out) {
+    struct wide_scale_source<shape> from = {};
     uint32_t k = threadIdx.x % 4 * shape::elements;
     from.left = (int32_t)(w.in - k);
 #pragma unroll
-    for (uint32_t i = 0; i < 2 * blocks; i++) {
-        uint32_t o = out + i / 2 * shape::of_groups + i % 2 * 8;
-        o = o < w.out ? o : w.out - 1;
-        from.at[i / 2][i % 2] = w.scale + lf_scale_at<format>(w.in, o, k);
-    }
+    for (uint32_t b = 0; b < shape::blocks; b++)
+#pragma unroll
+        for (uint32_t i = 0; i < from.outputs; i++) {
+            uint32_t o = out + b * shape::of_groups + i * 8;
+            o = o < w.out ? o : w.out - 1;
+            from.at[b][i] = w.scale + lf_scale_at<shape::format>(w.in, o, k);
+        }
     return from;
 }
 
-// The next stage's; 127 past the row's end, where codes are zeros. FP8: one for all of a warp.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void
-load_scales(struct wide_scale_source<blocks> *from,
-            struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> *scale) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    const uint32_t outputs = format == LF_WEIGHT_BF16 ? 0 : format == LF_WEIGHT_FP8 ? 1 : 2;
+// The next stage's. Past the row's end, where codes are zeros, they stay those of another stage.
+template <typename shape>
+__device__ static void load_scales(struct wide_scale_source<shape> *from,
+                                   struct wide_scales<shape> *scale) {
+    if (shape::format == LF_WEIGHT_BF16)
+        return;
 #pragma unroll
-    for (uint32_t i = 0; i < 2 * blocks * shape::slabs; i++) {
-        const uint32_t b = i / 2 / shape::slabs, slab = i / 2 % shape::slabs;
-        uint32_t value = 127;
-        if (i % 2 < outputs && from->left > (int32_t)(slab * shape::slab))
-            value = from->at[b][i % 2][slab * shape::slab / 32];
-        scale->of[i / 2][i % 2] = format == LF_WEIGHT_FP8 && i % 2 ? scale->of[i / 2][0] : value;
+    for (uint32_t i = 0; i < shape::blocks * shape::slabs; i++) {
+        const uint32_t b = i / shape::slabs, further = i % shape::slabs * shape::slab;
+        if (from->left <= (int32_t)further)
+            continue;
+#pragma unroll
+        for (uint32_t j = 0; j < from->outputs; j++)
+            scale->of[i][j] = lf_load_byte(from->at[b][j] + further / 32);
     }
 #pragma unroll
-    for (uint32_t i = 0; i < 2 * blocks; i++)
-        from->at[i / 2][i % 2] += shape::k / 32;
+    for (uint32_t b = 0; b < shape::blocks; b++)
+#pragma unroll
+        for (uint32_t j = 0; j < from->outputs; j++)
+            from->at[b][j] += shape::k / 32;
     from->left -= shape::k;
 }
 
@@ -80,19 +84,20 @@ __device__ static inline void load_word4(lf_shared_base at, uint32_t word[4]) {
     word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
 }
 
-// slot: its own codes, from the lane's first output of the block.
-__device__ static inline void load_codes(lf_shared_base slot, struct wide_codes *codes) {
-    slot += wide_out() * WIDE_SLAB_BYTES + threadIdx.x % 4 * 16;
-    load_word4(slot, codes->low);
-    load_word4(slot + 8 * WIDE_SLAB_BYTES, codes->high);
-}
-
-// The operands of an eight of both outputs: two steps.
+// The operands of an eight of both outputs, from their words of it on: two steps.
 template <enum lf_weight_format format>
 __device__ static void decode_eight(const uint32_t *low, const uint32_t *high,
-                                    const uint32_t scale[2], bool is_odd, uint32_t a[8]) {
+                                    const uint32_t scale[2], const uint32_t factor[2], bool is_odd,
+                                    uint32_t a[8]) {
+    const uint32_t words = 32 / lf_chunk_elements(format);
     uint32_t pair[8];
-    lf_decode<format, 32 / lf_chunk_elements(format)>(low, high, scale, is_odd, pair);
+    if (format != LF_WEIGHT_BF16 && is_odd) {
+        lf_decode_any<format, words>(low, scale[0], pair);
+        lf_decode_any<format, words>(high, scale[1], pair + 4);
+    } else {
+        lf_decode_by<format, words>(low, factor[0], pair);
+        lf_decode_by<format, words>(high, factor[1], pair + 4);
+    }
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
         a[i / 2 * 4 + i % 2 * 2] = pair[i];
@@ -101,9 +106,9 @@ __device__ static void decode_eight(const uint32_t *low, const uint32_t *high,
 }
 
 // The steps of an eight begin and go on.
-template <int rows>
+template <int sums>
 __device__ static void add_steps(const uint32_t a[8], lf_shared_rows rows_of, uint32_t half_bytes,
-                                 bool is_sum, float (&sum)[rows / 2]) {
+                                 bool is_sum, float (&sum)[sums]) {
     lf_wgmma_begin();
     lf_wgmma_bf16(sum, a, rows_of, is_sum);
     lf_wgmma_bf16(sum, a + 4, lf_shared_rows_from(rows_of, 2 * half_bytes), true);
@@ -116,78 +121,94 @@ struct wide_turn {
     uint32_t turn, place;
 };
 
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 __device__ static void next_slot(struct wide_turn *at) {
-    typedef wide_slot<format, rows, groups, blocks> slot;
+    typedef wide_slot<shape> slot;
     at->emptied = at->slot + offsetof(slot, empty);
     at->slot += (uint32_t)sizeof(slot);
-    if (at->slot == at->first + slot::shape::slots * (uint32_t)sizeof(slot))
+    if (at->slot == at->first + shape::slots * (uint32_t)sizeof(slot))
         at->slot = at->first, at->turn ^= 1;
 }
 
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void wait_full(const struct wide_turn &at) {
-    typedef wide_slot<format, rows, groups, blocks> slot;
-    lf_barrier_wait(at.slot + offsetof(slot, full), at.turn);
-}
-
-// Codes of eights that become operands next: those of slab `of` of a slot, block by block.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void load_slab(lf_shared_base slot, uint32_t of, struct wide_codes *codes) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    load_codes(slot + (of % shape::slabs * shape::outs + of / shape::slabs * shape::of_groups) *
-                          WIDE_SLAB_BYTES, codes);
+template <typename shape>
+__device__ static lf_shared_base full_of(const struct wide_turn &at) {
+    typedef wide_slot<shape> slot;
+    return at.slot + offsetof(slot, full);
 }
 
 // What a warpgroup holds of a tile under way.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape>
 struct wide_state {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    struct wide_turn *at;
+    struct wide_turn *at; // of the stage after the present one
     struct wide_codes codes;
     uint32_t a[2][8]; // operands of the steps under way and of those that are decoded meanwhile
-    struct wide_sums<rows, blocks> sums;
+    struct wide_sums<shape> sums;
+    struct wide_scales<shape> scale, factor;
     lf_shared_base slot, emptied; // of the present stage
     lf_shared_rows rows_of;
-    bool regular;
+    uint32_t codes_at;   // the lane's first codes in a slot
+    uint32_t half_bytes; // of the tile's rows
+    bool is_full;        // the stage after it was seen to be
 };
 
-// While a slab's last steps go on: the codes of the next, which may be the next stage's first.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void load_next(struct wide_state<format, rows, groups, blocks> *s, uint32_t next,
-                                 bool is_last) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
-    const bool is_there = next < blocks * shape::slabs;
-    if (!is_there) {
-        next_slot<format, rows, groups, blocks>(s->at);
-        if (!is_last)
-            wait_full<format, rows, groups, blocks>(*s->at);
+// Codes of slab `of` of a slot, block by block.
+template <typename shape>
+__device__ static void load_slab(struct wide_state<shape> *s, lf_shared_base slot, uint32_t of) {
+    slot += s->codes_at + (of % shape::slabs * shape::outs + of / shape::slabs * shape::of_groups) *
+                              WIDE_SLAB_BYTES;
+    load_word4(slot, s->codes.low);
+    load_word4(slot + 8 * WIDE_SLAB_BYTES, s->codes.high);
+}
+
+// The codes of the next slab, which may be the next stage's first.
+template <typename shape>
+__device__ static void load_next(struct wide_state<shape> *s, uint32_t next, bool is_last) {
+    const bool is_there = next < shape::blocks * shape::slabs;
+    if (!is_there && is_last)
+        return;
+    if (!is_there && !s->is_full)
+        lf_barrier_wait(full_of<shape>(*s->at), s->at->turn);
+    if (shape::format != LF_WEIGHT_BF16)
+        load_slab(s, is_there ? s->slot : s->at->slot, is_there ? next : 0);
+}
+
+// What a part's products came to is added to the parts before; the next part's begin after it.
+template <typename shape>
+__device__ static void end_part(struct wide_sums<shape> *sums) {
+    lf_wgmma_wait<0>();
+#pragma unroll
+    for (int b = 0; b < shape::blocks; b++) {
+        lf_wgmma_settle(sums->part[b]);
+#pragma unroll
+        for (int i = 0; i < shape::rows / 2; i++)
+            sums->total[b][i] = sums->total[b][i] + sums->part[b][i];
     }
-    if (format != LF_WEIGHT_BF16 && (is_there || !is_last))
-        load_slab<format, rows, groups, blocks>(is_there ? s->slot : s->at->slot,
-                                                is_there ? next : 0, &s->codes);
 }
 
 // The steps of slab `of` of a stage. Warps decode one way or the other, and multiply together.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void multiply_slab(struct wide_state<format, rows, groups, blocks> *s,
-                                     uint32_t of, const uint32_t scale[2], bool is_sum,
+template <typename shape, bool regular>
+__device__ static void multiply_slab(struct wide_state<shape> *s, uint32_t of, bool is_sum,
                                      bool is_last) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
     const uint32_t eights = shape::elements / 8, words = 4 / eights, slab = of % shape::slabs;
-    bool is_odd =
-        !s->regular && lf_are_odd<format, 4>(s->codes.low, s->codes.high, scale);
+    const bool has_codes = shape::format != LF_WEIGHT_BF16;
+    bool is_odd = !regular && lf_are_odd<shape::format, 4>(s->codes.low, s->codes.high,
+                                                           s->scale.of[of]);
 #pragma unroll
     for (uint32_t eight = 0; eight < eights; eight++) {
-        const uint32_t i = of * eights + eight;
-        decode_eight<format>(s->codes.low + eight * words, s->codes.high + eight * words, scale,
-                             is_odd, s->a[i % 2]);
-        add_steps<rows>(s->a[i % 2],
-                        lf_shared_rows_from(s->rows_of,
-                                            (slab * eights + eight) * 4 * shape::half_bytes),
-                        shape::half_bytes, slab || eight || is_sum,
-                        s->sums.part[of / shape::slabs]);
-        if (eight + 1 == eights)
+        const uint32_t i = of * eights + eight, left = shape::blocks * shape::slabs * eights - i;
+        // Asked ahead of the decoding behind which it is wanted.
+        if (left == 1 && !is_last && has_codes)
+            s->is_full = lf_barrier_try(full_of<shape>(*s->at), s->at->turn);
+        decode_eight<shape::format>(s->codes.low + eight * words, s->codes.high + eight * words,
+                                    s->scale.of[of], s->factor.of[of], is_odd, s->a[i % 2]);
+        if (eight + 1 == eights && has_codes)
+            load_next(s, of + 1, is_last);
+        if (!i && !is_sum)
+            end_part(&s->sums);
+        add_steps(s->a[i % 2],
+                  lf_shared_rows_from(s->rows_of, (slab * eights + eight) * 4 * s->half_bytes),
+                  s->half_bytes, slab || eight || is_sum, s->sums.part[of / shape::slabs]);
+        if (eight + 1 == eights && !has_codes)
             load_next(s, of + 1, is_last);
         lf_wgmma_wait<1>();
         lf_wgmma_read(s->a[(i + 1) % 2]);
@@ -197,111 +218,150 @@ __device__ static void multiply_slab(struct wide_state<format, rows, groups, blo
 }
 
 // A stage's steps. Codes of bf16, which are operands, come late.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void multiply_stage(
-    struct wide_state<format, rows, groups, blocks> *s,
-    const struct wide_scales<blocks, wide_shape<format, rows, groups, blocks>::slabs> &scale,
-    bool is_sum, bool is_last) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+template <typename shape, bool regular>
+__device__ static void multiply_stage(struct wide_state<shape> *s, bool is_sum, bool is_last) {
     s->slot = s->at->slot;
     s->emptied = s->at->emptied;
-    s->rows_of = lf_shared_rows_at(s->slot + shape::codes_bytes, shape::half_bytes);
+    s->rows_of = lf_shared_rows_at(s->slot + shape::codes_bytes, s->half_bytes);
+    next_slot<shape>(s->at);
 #pragma unroll
-    for (uint32_t of = 0; of < blocks * shape::slabs; of++) {
-        if (format == LF_WEIGHT_BF16)
-            load_slab<format, rows, groups, blocks>(s->slot, of, &s->codes);
-        multiply_slab(s, of, scale.of[of], is_sum, is_last);
-    }
-}
-
-// The next part begins: until its first product is done its sums hold the one before.
-template <int rows, int blocks>
-__device__ static void end_part(struct wide_sums<rows, blocks> *sums) {
-    lf_wgmma_wait<0>();
-#pragma unroll
-    for (int b = 0; b < blocks; b++) {
-        lf_wgmma_settle(sums->part[b]);
-#pragma unroll
-        for (int i = 0; i < rows / 2; i++)
-            sums->total[b][i] = sums->total[b][i] + sums->part[b][i];
+    for (uint32_t of = 0; of < shape::blocks * shape::slabs; of++) {
+        if (shape::format == LF_WEIGHT_BF16)
+            load_slab(s, s->slot, of);
+        multiply_slab<shape, regular>(s, of, is_sum, is_last);
     }
 }
 
 // What leaves any number as it is.
-template <int rows, int blocks>
-__device__ static void begin_sums(struct wide_sums<rows, blocks> *sums) {
+template <typename shape>
+__device__ static void begin_sums(struct wide_sums<shape> *sums) {
 #pragma unroll
-    for (int b = 0; b < blocks; b++)
+    for (int b = 0; b < shape::blocks; b++)
 #pragma unroll
-        for (int i = 0; i < rows / 2; i++)
-            sums->total[b][i] = -0.0f, sums->part[b][i] = 0.0f;
+        for (int i = 0; i < shape::rows / 2; i++)
+            sums->total[b][i] = -0.0f, sums->part[b][i] = -0.0f;
 }
 
-template <int rows, int blocks>
-__device__ static void store_tile(const struct wide_target &to, uint32_t of_groups,
-                                  const struct wide_sums<rows, blocks> &sums) {
+// Two rows of an output, rounded.
+__device__ static inline uint32_t settle_rows(float first, float second) {
+    LF_CONTROL(5, first = lf_fault_f16(first); second = lf_fault_f16(second);)
+    uint32_t pair = lf_bf16_pair(first, second);
+    LF_CONTROL(6, pair = lf_f32_bits(first) >> 16 | (lf_f32_bits(second) & 0xFFFF0000u);)
+    if (first != first || second != second)
+        pair = lf_bf16_settle(first) | (uint32_t)lf_bf16_settle(second) << 16;
+    return pair;
+}
+
+// Two neighbouring outputs of a row.
+__device__ static inline void store_outputs(const struct lf_linear_work &w, bool are_words,
+                                            uint32_t row, uint32_t out, uint32_t pair) {
+    uint16_t *y = (uint16_t *)w.y + row * w.y_stride + out;
+    if (row >= w.rows || out >= w.out)
+        return;
+    if (are_words && out + 1 < w.out) {
+        *(uint32_t *)y = pair;
+        return;
+    }
+    y[0] = (uint16_t)pair;
+    if (out + 1 < w.out)
+        y[1] = (uint16_t)(pair >> 16);
+}
+
+// A lane has two rows of an output, and stores two outputs of a row.
+template <typename shape>
+__device__ static void store_bf16(const struct wide_target &to,
+                                  const struct wide_sums<shape> &sums) {
+    const uint32_t lane = threadIdx.x % LF_WARP;
+    const bool are_words = to.w.y_stride % 2 == 0 && (uintptr_t)to.w.y % 4 == 0;
 #pragma unroll
-    for (uint32_t b = 0; b < blocks; b++)
+    for (uint32_t b = 0; b < shape::blocks; b++)
 #pragma unroll
-        for (uint32_t i = 0; i < rows / 2; i++)
+        for (uint32_t i = 0; i < shape::rows / 4; i++) {
+            uint32_t pair = lf_turned(settle_rows(sums.total[b][2 * i], sums.total[b][2 * i + 1]));
+            uint32_t out = to.out - lane / 4 + b * shape::of_groups + i % 2 * 8 + lane % 4 * 2;
+            store_outputs(to.w, are_words, to.row + i / 2 * 8 + lane / 4, out, pair);
+        }
+}
+
+template <typename shape>
+__device__ static void store_tile(const struct wide_target &to,
+                                  const struct wide_sums<shape> &sums) {
+    if (!to.w.y_f32) {
+        store_bf16(to, sums);
+        return;
+    }
+#pragma unroll
+    for (uint32_t b = 0; b < shape::blocks; b++)
+#pragma unroll
+        for (uint32_t i = 0; i < shape::rows / 2; i++)
             lf_store_sum(to.w, to.row + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2,
-                         to.out + b * of_groups + i % 4 / 2 * 8, sums.total[b][i]);
+                         to.out + b * shape::of_groups + i % 4 / 2 * 8, sums.total[b][i]);
+}
+
+// The scales of a stage that begins, and the powers of two that they are.
+template <typename shape>
+__device__ static void take_scales(const struct wide_scales<shape> &next,
+                                   struct wide_state<shape> *s) {
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * shape::blocks * shape::slabs; i++) {
+        uint32_t scale = next.of[i / 2][shape::format == LF_WEIGHT_MXFP4 ? i % 2 : 0];
+        s->scale.of[i / 2][i % 2] = scale;
+        s->factor.of[i / 2][i % 2] = lf_kept(lf_factor_of<shape::format>(scale));
+    }
 }
 
 // All of K of a tile whose first stage is full.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__device__ static void run_tile(struct wide_block<format, rows, groups, blocks> *block,
-                                bool regular, struct wide_turn *at) {
-    typedef wide_shape<format, rows, groups, blocks> shape;
+template <typename shape, bool regular>
+__device__ static void run_tile(const struct lf_linear_place &place, uint32_t codes_at,
+                                struct wide_turn *at) {
     const uint32_t in_part = LF_LINEAR_PART / shape::k;
-    const struct lf_linear_place &place = block->place[at->place];
     struct wide_target to = {place.w, place.row, place.out + wide_out()};
-    struct wide_scale_source<blocks> from =
-        seek_scales<format, rows, groups, blocks>(to.w, to.out);
-    struct wide_scales<blocks, shape::slabs> scale, next;
-    struct wide_state<format, rows, groups, blocks> state = {};
-    uint32_t stages = lf_same((to.w.in + shape::k - 1) / shape::k);
+    struct wide_scale_source<shape> from = seek_scales<shape>(to.w, to.out);
+    struct wide_scales<shape> next;
+    struct wide_state<shape> state = {};
+    uint32_t stages = lf_same((to.w.in + shape::k - 1) / shape::k), in_its_part = 0;
     state.at = at;
-    state.regular = regular;
+    state.codes_at = codes_at;
+    state.half_bytes = shape::is_ordered ? lf_same(ordered_half<shape>(place)) : shape::half_bytes;
     begin_sums(&state.sums);
-    if (format != LF_WEIGHT_BF16)
-        load_codes(at->slot, &state.codes);
-    load_scales<format, rows, groups, blocks>(&from, &next);
-    for (uint32_t first = 0; first < stages; first += in_part) {
-        uint32_t past = first + in_part < stages ? first + in_part : stages;
-        for (uint32_t s = first; s < past; s++) {
-            scale = next;
-            load_scales<format, rows, groups, blocks>(&from, &next);
-            multiply_stage<format, rows, groups, blocks>(&state, scale, s > first,
-                                                         s + 1 == stages);
-        }
-        end_part<rows, blocks>(&state.sums);
-        lf_wgmma_read(state.a[0]);
-        lf_wgmma_read(state.a[1]);
+#pragma unroll
+    for (uint32_t i = 0; i < 2 * shape::blocks * shape::slabs; i++)
+        next.of[i / 2][i % 2] = 127;
+    if (shape::format != LF_WEIGHT_BF16)
+        load_slab(&state, at->slot, 0);
+    load_scales(&from, &next);
+    for (uint32_t s = 0; s < stages; s++) {
+        take_scales(next, &state);
+        load_scales(&from, &next);
+        multiply_stage<shape, regular>(&state, in_its_part, s + 1 == stages);
+        in_its_part = wide_next(in_its_part, in_part);
     }
-    store_tile<rows, blocks>(to, shape::of_groups, state.sums);
+    end_part(&state.sums);
+    lf_wgmma_read(state.a[0]);
+    lf_wgmma_read(state.a[1]);
+    store_tile(to, state.sums);
 }
 
-template <enum lf_weight_format format, int rows, int groups, int blocks>
+template <typename shape, bool regular>
 __device__ static void multiply_tiles(const struct lf_linear_tiles &tiles,
-                                      struct wide_block<format, rows, groups, blocks> *block) {
-    const lf_shared_base first = lf_shared_base_of(block->slot);
+                                      struct wide_block<shape> *block) {
+    const lf_shared_base first = lf_shared_base_of_all(block->slot);
+    const uint32_t codes_at = lf_kept(wide_out() * WIDE_SLAB_BYTES + threadIdx.x % 4 * 16);
     struct wide_turn at = {first, first, lf_shared_base_of(&block->nobodys), 0, 0};
     for (uint32_t t = blockIdx.x; t < tiles.all; t += gridDim.x) {
-        wait_full<format, rows, groups, blocks>(at);
-        run_tile(block, tiles.launch.regular, &at);
-        at.place = wide_next(at.place, wide_shape<format, rows, groups, blocks>::places);
+        lf_barrier_wait(full_of<shape>(at), at.turn);
+        run_tile<shape, regular>(block->place[at.place], codes_at, &at);
+        at.place = wide_next(at.place, shape::places);
     }
 }
 
 // Blocks share out all tiles of all jobs: only the device knows how many rows a group has.
-template <enum lf_weight_format format, int rows, int groups, int blocks>
-__global__ static void __launch_bounds__(wide_shape<format, rows, groups, blocks>::threads, 1)
+template <typename shape, bool regular>
+__global__ static void __launch_bounds__(shape::threads, 1)
 linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
     lf_take_turn();
-    typedef wide_shape<format, rows, groups, blocks> shape;
     LF_DYNAMIC_SHARED(shared);
-    auto *block = (struct wide_block<format, rows, groups, blocks> *)shared;
+    auto *block = (struct wide_block<shape> *)shared;
     if (threadIdx.x < shape::slots) {
         lf_barrier_open(&block->slot[threadIdx.x].full, shape::full_passes);
         lf_barrier_open(&block->slot[threadIdx.x].empty, shape::multiply / LF_WARP);
@@ -309,7 +369,8 @@ linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
     if (threadIdx.x == shape::slots)
         lf_barrier_open(&block->nobodys, shape::multiply / LF_WARP);
     lf_show_tensor_cores();
-    struct lf_linear_tiles tiles = lf_list_jobs(launch, lf_load_heads(launch), rows, shape::outs,
+    struct lf_linear_tiles tiles = lf_list_jobs(launch, lf_load_heads(launch), shape::rows,
+                                                shape::outs,
                                                 (struct lf_linear_live *)(block + 1));
     __syncthreads();
     if (threadIdx.x >= shape::multiply) {
@@ -320,6 +381,6 @@ linear_wide(const __grid_constant__ struct lf_linear_launch launch) {
             bring_tiles(tiles, block);
     } else {
         lf_registers_more<shape::multiply_registers>();
-        multiply_tiles(tiles, block);
+        multiply_tiles<shape, regular>(tiles, block);
     }
 }

@@ -41,6 +41,12 @@ __device__ static inline uint32_t lf_signed_bytes(uint32_t word) {
     return halves;
 }
 
+// Numbers 2(l%4), +1 of row l/4 of a matrix of 8 by 8 become those of its column l/4.
+__device__ static inline uint32_t lf_turned(uint32_t word) {
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(word));
+    return word;
+}
+
 // word[i]: numbers 2(l%4), +1 of row l/4 of a matrix, whose rows of 8 lanes 8i to 8i+7 name.
 __device__ static inline void lf_load_matrices(uint32_t word[4], lf_shared_base base,
                                                uint32_t row) {

@@ -2,6 +2,10 @@
 #pragma once
 #include <cuda_runtime.h>
 #include <stdint.h>
+#include "device/cuda_stream.cuh"
+
+// Of rows that linear puts in order at once.
+enum { LF_LINEAR_ORDER_BYTES = LF_CUDA_SCRATCH_BYTES };
 
 // The block's dynamic shared memory.
 #define LF_DYNAMIC_SHARED(name) extern __shared__ __align__(128) uint8_t name[]
@@ -11,6 +15,17 @@ typedef uint32_t lf_shared_base;
 
 __device__ static inline lf_shared_base lf_shared_base_of(const void *at) {
     return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+// The same for all lanes, found once: else the compiler finds it again wherever it is wanted.
+__device__ static inline lf_shared_base lf_shared_base_of_all(const void *at) {
+    return __shfl_sync(0xFFFFFFFFu, lf_shared_base_of(at), 0);
+}
+
+// As for those: what was computed stays in its register.
+__device__ static inline uint32_t lf_kept(uint32_t value) {
+    asm volatile("" : "+r"(value));
+    return value;
 }
 
 // 16 bytes of shared memory.
@@ -30,6 +45,12 @@ __device__ static inline uint4 lf_load_16(const void *at) {
                  : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w)
                  : "l"(at));
     return all;
+}
+
+__device__ static inline uint32_t lf_load_byte(const uint8_t *at) {
+    uint32_t byte;
+    asm volatile("ld.global.u8 %0, [%1];" : "=r"(byte) : "l"(at));
+    return byte;
 }
 
 // The same where i < end; else the words stay what they are.
@@ -137,6 +158,17 @@ __device__ static inline void lf_barrier_wait(lf_shared_base barrier, uint32_t t
                      : "=r"(is_past)
                      : "r"(barrier), "r"(turn)
                      : "memory");
+}
+
+// Whether it was seen to be past, by the time that the answer is asked for.
+__device__ static inline bool lf_barrier_try(lf_shared_base barrier, uint32_t turn) {
+    uint32_t is_past;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                 "selp.u32 %0, 1, 0, p; }"
+                 : "=r"(is_past)
+                 : "r"(barrier), "r"(turn)
+                 : "memory");
+    return is_past;
 }
 
 // The thread goes on, and passes once all that it has sent by lf_copy_* is there.

@@ -56,6 +56,18 @@ static inline uint32_t lf_signed_bytes(uint32_t word) {
            (uint32_t)(uint16_t)(int8_t)(word >> (8 * first + 8)) << 16;
 }
 
+static inline uint32_t lf_turned(uint32_t word) {
+    unsigned own = host_lane();
+    const struct host_words *lane = host_share({{word}});
+    uint32_t turned = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t pair = lane[(own % 4 * 2 + i) * 4 + own / 8].word[0];
+        turned |= (pair >> own / 4 % 2 * 16 & 0xFFFF) << 16 * i;
+    }
+    host_unshare();
+    return turned;
+}
+
 // Element k of the row that lane `row` of the warp names.
 static inline uint16_t host_element(const struct host_words *lane, unsigned row, unsigned k) {
     const uint16_t *at;

@@ -2,6 +2,9 @@
 #pragma once
 #include <cuda_runtime.h>
 
+// Small, so that rows come in several parts.
+enum { LF_LINEAR_ORDER_BYTES = 640 << 10 };
+
 #define LF_DYNAMIC_SHARED(name) static __attribute__((aligned(128))) uint8_t name[227 << 10]
 
 typedef const uint8_t *lf_shared_base;
@@ -10,12 +13,24 @@ static inline lf_shared_base lf_shared_base_of(const void *at) {
     return (const uint8_t *)at;
 }
 
+static inline lf_shared_base lf_shared_base_of_all(const void *at) {
+    return lf_shared_base_of(at);
+}
+
+static inline uint32_t lf_kept(uint32_t value) {
+    return value;
+}
+
 static inline uint4 lf_load_shared_16(lf_shared_base at) {
     return *(const uint4 *)at;
 }
 
 static inline uint4 lf_load_16(const void *at) {
     return *(const uint4 *)at;
+}
+
+static inline uint32_t lf_load_byte(const uint8_t *at) {
+    return *at;
 }
 
 static inline void lf_load_16_below(int32_t end, int32_t i, const void *at, uint32_t word[4]) {
@@ -106,4 +121,8 @@ static inline void lf_barrier_pass(lf_shared_base barrier) {
 
 static inline void lf_barrier_wait(lf_shared_base barrier, uint32_t turn) {
     lf_barrier_wait((lf_barrier *)barrier, turn);
+}
+
+static inline bool lf_barrier_try(lf_shared_base barrier, uint32_t turn) {
+    return ((const lf_barrier *)barrier)->turn % 2 != turn;
 }
