@@ -8,7 +8,8 @@
 
 enum {
     RING_BYTES = 8 * LF_CUDA_TABLE_BYTES,
-    COUNTER_BYTES = LF_CUDA_COUNTERS * sizeof(uint32_t),
+    HANDED_BYTES = LF_CUDA_HANDED_KINDS * LF_CUDA_HANDED * sizeof(uint32_t),
+    ZERO_BYTES = HANDED_BYTES + LF_CUDA_COUNTERS * sizeof(uint32_t),
     TABLE_ALIGNMENT = 256,
     WAIT_S = 300,
     SPINS = 20000,    // polls before a waiter sleeps between them
@@ -103,9 +104,9 @@ static cudaError_t open_parts(struct lf_cuda *cuda) {
     if (status == cudaSuccess)
         status = cudaMalloc((void **)&cuda->ring_device, RING_BYTES);
     if (status == cudaSuccess)
-        status = cudaMalloc(&cuda->scratch, LF_CUDA_SCRATCH_BYTES + COUNTER_BYTES);
+        status = cudaMalloc(&cuda->scratch, LF_CUDA_SCRATCH_BYTES + ZERO_BYTES);
     if (status == cudaSuccess)
-        status = cudaMemsetAsync(lf_cuda_counters(cuda), 0, COUNTER_BYTES, cuda->stream);
+        status = cudaMemsetAsync(lf_cuda_handed(cuda, LF_CUDA_SUMS), 0, ZERO_BYTES, cuda->stream);
     return status;
 }
 
@@ -271,8 +272,12 @@ void *lf_cuda_scratch(struct lf_cuda *cuda) {
     return cuda->aside ? NULL : cuda->scratch;
 }
 
+uint32_t *lf_cuda_handed(struct lf_cuda *cuda, enum lf_cuda_handed kind) {
+    return (uint32_t *)((uint8_t *)cuda->scratch + LF_CUDA_SCRATCH_BYTES) + kind * LF_CUDA_HANDED;
+}
+
 uint32_t *lf_cuda_counters(struct lf_cuda *cuda) {
-    return (uint32_t *)((uint8_t *)cuda->scratch + LF_CUDA_SCRATCH_BYTES);
+    return lf_cuda_handed(cuda, LF_CUDA_HANDED_KINDS);
 }
 
 void lf_cuda_mark(struct lf_cuda *cuda, int mark) {

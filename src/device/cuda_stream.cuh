@@ -18,6 +18,10 @@ void *lf_cuda_scratch(struct lf_cuda *cuda);
 // Zeros, for launches that leave them so: blocks of a row that have come, for one.
 enum { LF_CUDA_COUNTERS = 1024, LF_CUDA_TAKEN = LF_CUDA_COUNTERS - 1 }; // the last is linear's
 uint32_t *lf_cuda_counters(struct lf_cuda *cuda);
+// Zeros as well: words of a kind that blocks hand to later ones (kernel/hand.cuh).
+enum { LF_CUDA_HANDED = 64 << 10 };
+enum lf_cuda_handed { LF_CUDA_SUMS, LF_CUDA_COLUMNS, LF_CUDA_HANDED_KINDS };
+uint32_t *lf_cuda_handed(struct lf_cuda *cuda, enum lf_cuda_handed kind);
 // Keeps the first failure; what: "launch of rms_norm".
 void lf_cuda_note(struct lf_cuda *cuda, cudaError_t status, const char *what);
 }

@@ -171,8 +171,19 @@ static void linear_small(struct check *c, const struct sizes *s) {
         linear_problem(c, s->name, &mixed[1], 1, STYLE_WIDE);
     }
     // Where the host plays: more tiles than those that blocks have from the start.
-    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 1300, 96, 3}, 1, STYLE_NORMAL);
-    linear_problem(c, s->name, &(struct map){LF_WEIGHT_FP8, 1300, 96, 9}, 1, STYLE_WIDE);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 3000, 96, 3}, 1, STYLE_NORMAL);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_FP8, 2400, 96, 9}, 1, STYLE_WIDE);
+    // There: tiles that neighbouring blocks share, one that all three do; a job of shorter rows.
+    static const uint32_t few_rows[] = {1, 3, 8, 9, 16};
+    for (uint32_t i = 0; i < 5; i++) {
+        struct map shared[] = {{LF_WEIGHT_FP8, i % 2 ? 41 : 57, 5792, few_rows[i]},
+                               {LF_WEIGHT_FP8, 16, 1312, few_rows[i]}};
+        linear_problem(c, s->name, shared, 1 + i % 2, i % STYLES);
+        linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 13, 11520, few_rows[i]}, 1,
+                       i % STYLES);
+    }
+    // The same on a device.
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_FP8, 2230, 5792, 2}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 37, 3}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_BF16, 5, 651, 3}, 1, STYLE_WIDE);
 }
@@ -196,7 +207,7 @@ void check_linear(struct check *c, const struct sizes *s) {
             linear_problem(c, s->name, experts, 3, style);
             struct map wide = {LF_WEIGHT_FP8, rows < 9 ? 32768 : 4096, 1280, rows};
             linear_problem(c, s->name, &wide, 1, style);
-            struct map long_rows = {LF_WEIGHT_FP8, 512, 8192, rows};
+            struct map long_rows = {LF_WEIGHT_FP8, rows < 9 ? 5120 : 512, 8192, rows};
             linear_problem(c, s->name, &long_rows, 1, style);
             struct map plain[] = {{LF_WEIGHT_BF16, 1024, s->hidden, rows},
                                   {LF_WEIGHT_F32, s->experts, s->hidden, rows}};

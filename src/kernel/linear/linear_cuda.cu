@@ -34,6 +34,7 @@ struct form {
     void (*kernel)(struct lf_linear_launch);
     uint32_t rows, outs, threads, least;
     uint32_t shared_bytes; // before a list of jobs
+    bool can_split;        // tiles between neighbouring blocks
 };
 
 // Where the host knows all rows it counts the tiles of all jobs. False: there are none.
@@ -50,13 +51,28 @@ static bool count_tiles(struct listed *jobs, const struct form *form) {
     return tiles || (!launch->is_counted && jobs->rows_most >= form->least);
 }
 
+// Whether blocks take fewer rounds where neighbours share tiles, of which none is left to ask for.
+static bool splits(const struct listed *jobs, const struct form *form, uint32_t blocks) {
+    const struct lf_linear_launch &launch = jobs->launch;
+    if (!form->can_split || !launch.is_counted || !launch.taken)
+        return false;
+    uint32_t tiles = launch.end[launch.jobs - 1], warps = form->threads / LF_WARP;
+    uint32_t whole = lf_blocks(tiles, blocks) * launch.parts;
+    uint32_t even = lf_blocks((uint64_t)tiles * launch.parts, blocks);
+    return whole <= STREAM_AHEAD * warps && lf_blocks(even, warps) < lf_blocks(whole, warps) &&
+           tiles * launch.parts >= blocks && blocks * form->rows * form->outs <= LF_CUDA_HANDED;
+}
+
 // One block a multiprocessor: blocks share out the tiles.
 static void launch_form(struct lf_device *device, const struct form *form, struct listed *jobs) {
+    uint32_t blocks = lf_cuda_info(device->cuda)->processors;
     if (!count_tiles(jobs, form))
         return;
+    bool are_split = splits(jobs, form, blocks);
+    jobs->launch.sums = are_split ? lf_cuda_handed(device->cuda, LF_CUDA_SUMS) : NULL;
     size_t list_bytes = jobs->launch.is_counted ? 0 : sizeof(struct lf_linear_live);
-    lf_cuda_launch(device, "linear", form->kernel, dim3(lf_cuda_info(device->cuda)->processors),
-                   form->threads, jobs->launch, form->shared_bytes + (uint32_t)list_bytes);
+    lf_cuda_launch(device, "linear", form->kernel, dim3(blocks), form->threads,
+                   jobs->launch, form->shared_bytes + (uint32_t)list_bytes);
 }
 
 // Two blocks of one launch on a multiprocessor would leave another without.
@@ -71,7 +87,8 @@ static uint32_t small_most(const struct lf_device *device, uint32_t rows, uint32
 // False: tiles are more, or what they hold has no room.
 template <enum lf_weight_format format>
 static bool launch_small(struct lf_device *device, struct listed *jobs) {
-    const struct form form = {linear_small<format>, small_shape<format>::rows, UNIT_OUTS, 0, 1, 0};
+    const struct form form = {linear_small<format>, small_shape<format>::rows, UNIT_OUTS, 0, 1, 0,
+                              false};
     const struct lf_linear_launch &launch = jobs->launch;
     uint32_t rows = jobs->rows_most < form.rows ? jobs->rows_most : form.rows;
     uint32_t bytes = launch.parts * small_bytes<format>(rows);
@@ -92,7 +109,8 @@ static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_
                         : jobs->launch.regular ? linear_stream<format, eights, true, true>
                                                : linear_stream<format, eights, true, always>,
                         8 * eights, UNIT_OUTS, stream_shape<format, eights>::threads, least,
-                        (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes)};
+                        (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes),
+                        stream_shape<format, eights>::can_split};
     launch_form(device, &form, jobs);
 }
 
@@ -102,7 +120,7 @@ static void launch_wide(struct lf_device *device, struct listed *jobs, uint32_t 
     struct form form = {jobs->launch.regular ? linear_wide<shape, true>
                                              : linear_wide<shape, always>,
                         shape::rows, shape::outs, shape::threads, least,
-                        sizeof(struct wide_block<shape>)};
+                        sizeof(struct wide_block<shape>), false};
     launch_form(device, &form, jobs);
 }
 

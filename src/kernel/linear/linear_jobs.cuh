@@ -73,6 +73,7 @@ struct lf_linear_launch {
     bool whole, regular;  // all jobs are
     bool waits_first;     // launches ahead write groups or indices
     uint32_t *taken;      // zero, of tiles that go to blocks as they ask; NULL where others launch
+    uint32_t *sums;       // zeros, of tiles that two blocks share; NULL: none is shared
     bool is_counted;      // end is known to the host: tiles of jobs 0 .. j
     bool orders;          // rows of tiles of many are put in order ahead of them
     // A launch of such tiles has those that begin in a window of all jobs' rows; else no rows.

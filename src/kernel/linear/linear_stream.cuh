@@ -1,5 +1,6 @@
 // Few rows: weights stream from memory once, each lane a part's share ahead of its products.
 #pragma once
+#include "kernel/hand.cuh"
 #include "kernel/linear/linear_unit.cuh"
 
 enum { STREAM_AHEAD = 3 }; // rounds, whose tiles are known
@@ -14,6 +15,8 @@ struct stream_shape : unit_shape<format, eights> {
     static const uint32_t threads = warps * LF_WARP;
     static const uint32_t blocks = eights == 1 && warps == 16 ? 2 : 1; // that registers allow
     static const bool touches = format == LF_WEIGHT_FP8 && eights == 1;
+    // Experts' maps, whose rounds are many, do not split tiles.
+    static const bool can_split = format != LF_WEIGHT_MXFP4;
     // A single row of an order of its own goes through shared memory, a part's at once.
     static const bool has_single = format == LF_WEIGHT_MXFP4 && eights == 1;
     static const uint32_t eight_bytes = unit::slabs * 4 * 16;
@@ -58,6 +61,8 @@ struct stream_block {
     struct lf_linear_work tile[shape::tiles]; // jobs of a tile's rows and outputs alone
     lf_barrier kept;                          // warps have kept a round's sums
     uint32_t units;                           // of all tiles of the block, once these are known
+    // Parts that other blocks have: of the first tile the next, of number `last` the one before.
+    uint32_t after, before, last;
 };
 
 // What a block does: all parts of its tiles, one after the other.
@@ -77,11 +82,24 @@ __device__ static inline struct stream_part part_of(const struct stream_share &s
     return {tile, n - tile * launch.parts};
 }
 
-// The first of a block's tiles that begins in a round.
+// The first of a block's tiles that begins in a round; it may be a shared one in the first alone.
 __device__ static inline uint32_t first_tile(const struct stream_share &share, uint32_t round,
                                              uint32_t warps) {
     struct stream_part at = part_of(share, round * warps);
     return at.tile + (at.part > 0);
+}
+
+// Units before a block's first that its first tile would have, were all of them the block's.
+template <enum lf_weight_format format, int eights>
+__device__ static inline uint32_t after_of(const struct stream_block<format, eights> *block) {
+    return stream_shape<format, eights>::can_split ? block->after : 0;
+}
+
+// Parts of a tile that the block before has.
+template <enum lf_weight_format format, int eights>
+__device__ static inline uint32_t before_of(const struct stream_block<format, eights> *block,
+                                            uint32_t tile) {
+    return stream_shape<format, eights>::can_split && tile == block->last ? block->before : 0;
 }
 
 // A block's tile i is the launch's tile `tile`.
@@ -91,6 +109,27 @@ __device__ static void find_tile(const struct stream_share &share, uint32_t i, u
     typedef stream_shape<format, eights> shape;
     block->tile[i % shape::tiles] =
         work_of_tile<format>(lf_find_tile(share.tiles, tile, shape::rows, UNIT_OUTS));
+}
+
+// Units are shared out evenly: a tile's first parts begin a block, the others end the next.
+template <enum lf_weight_format format, int eights>
+__device__ static struct stream_share find_split(const struct lf_linear_tiles &tiles,
+                                                 struct stream_block<format, eights> *block) {
+    typedef stream_shape<format, eights> shape;
+    const uint32_t parts = tiles.launch.parts, units = tiles.all * parts;
+    uint32_t each = units / gridDim.x, more = units % gridDim.x, own = blockIdx.x < more;
+    uint32_t from = blockIdx.x * each + (own ? blockIdx.x : more), past = from + each + own;
+    uint32_t first = from / parts, last = (past - 1) / parts;
+    struct stream_share share = {tiles, last - first + 1};
+    if (threadIdx.x == 0) {
+        block->units = past - from;
+        block->after = (last + 1) * parts - past;
+        block->before = from - first * parts;
+        block->last = last - first;
+    }
+    for (uint32_t i = threadIdx.x; i < share.fixed; i += shape::threads)
+        find_tile(share, i, last - i, block);
+    return share;
 }
 
 // Tiles of the first rounds are shared out evenly; if there are no more all are known.
@@ -104,8 +143,10 @@ __device__ static struct stream_share find_fixed(const struct lf_linear_tiles &t
     bool are_taken = tiles.launch.taken && tiles.all > first * gridDim.x &&
                      tiles.all < TAKEN_MOST / 2 && gridDim.x < UINT32_MAX / TAKEN_MOST;
     share.fixed = are_taken ? first : own;
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
         block->units = are_taken ? UINT32_MAX : own * tiles.launch.parts;
+        block->after = block->before = 0;
+    }
     first = first < own ? first : own;
     for (uint32_t i = threadIdx.x; i < first; i += shape::threads)
         find_tile(share, i, blockIdx.x + i * gridDim.x, block);
@@ -152,8 +193,9 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
                                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
     struct stream_warp<format, eights> *own = &block->warp[threadIdx.x / LF_WARP];
-    struct stream_part at = part_of(share, n);
+    struct stream_part at = part_of(share, n + after_of(block));
     struct stream_source from = {};
+    at.part += before_of(block, at.tile) - (at.tile ? 0 : after_of(block));
     uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
     from.place = at.tile % shape::tiles;
     from.k = n < block->units ? k : UINT32_MAX;
@@ -388,25 +430,34 @@ template <enum lf_weight_format format, int eights>
 __device__ static void add_parts(const struct stream_share &share, uint32_t round,
                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
-    uint32_t first = round * shape::warps, parts = share.tiles.launch.parts;
+    const uint32_t first = round * shape::warps, parts = share.tiles.launch.parts;
     uint32_t past = first + shape::warps < block->units ? first + shape::warps : block->units;
-    uint32_t tile = part_of(share, first).tile, tiles = part_of(share, past - 1).tile - tile + 1;
+    uint32_t after = after_of(block), tile = part_of(share, first + after).tile;
+    uint32_t tiles = part_of(share, past - 1 + after).tile - tile + 1;
+    uint32_t *sums = share.tiles.launch.sums + blockIdx.x * shape::numbers;
     for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += shape::threads) {
         uint32_t own = tile + at / shape::numbers, n = at % shape::numbers;
         const struct lf_linear_work &w = block->tile[own % shape::tiles];
         uint32_t row = n / UNIT_OUTS, out = n % UNIT_OUTS, place = out * shape::rows + row;
         if (row >= w.rows)
             continue;
-        uint32_t from = own * parts, to = from + parts, u = from > first ? from : first;
+        uint32_t from = own ? own * parts - after : 0, before = before_of(block, own);
+        uint32_t to = (own + 1) * parts - after - before, u = from > first ? from : first;
+        bool goes_on = u > from || before;
         float total = u > from ? block->carried[round % 2][n] : 0;
-        for (; u < to && u < past && (u - from) * LF_LINEAR_PART < w.in; u++) {
+        if (shape::can_split && before && u == from)
+            total = lf_f32_from_bits(lf_take(sums - shape::numbers + n));
+        for (; u < to && u < past && (u - from + before) * LF_LINEAR_PART < w.in; u++) {
             float part = block->part[round % 2][u - first][place];
-            total = u > from ? total + part : part;
+            total = goes_on ? total + part : part;
+            goes_on = true;
         }
-        if (to <= past)
-            lf_store_sum(w, row, out, total);
-        else
+        if (to > past)
             block->carried[(round + 1) % 2][n] = total;
+        else if (shape::can_split && after && !own)
+            lf_hand(sums + n, lf_f32_bits(lf_f32_settle(total)));
+        else
+            lf_store_sum(w, row, out, total);
     }
 }
 
@@ -471,7 +522,9 @@ linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
     }
     struct lf_linear_tiles tiles =
         lf_list_jobs(launch, heads, shape::rows, UNIT_OUTS, (struct lf_linear_live *)(block + 1));
-    struct stream_share share = find_fixed(tiles, block);
+    struct stream_share share = stream_shape<format, eights>::can_split && launch.sums
+                                    ? find_split(tiles, block)
+                                    : find_fixed(tiles, block);
     __syncthreads();
     run_units<format, eights, whole, regular>(share, block);
 }

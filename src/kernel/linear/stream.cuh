@@ -53,7 +53,20 @@ __device__ static inline uint32_t lf_load_byte(const uint8_t *at) {
     return byte;
 }
 
-// The same where i < end; else the words stay what they are.
+// lf_load_16 of what another block may have written meanwhile.
+__device__ static inline uint4 lf_load_16_new(const void *at) {
+    uint4 all;
+    asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w)
+                 : "l"(at)
+                 : "memory");
+    return all;
+}
+
+// A thread that waits for another's word is at a place where others can go on.
+__device__ static inline void lf_yield(void) {}
+
+// lf_load_16 where i < end; else the words stay what they are.
 __device__ static inline void lf_load_16_below(int32_t end, int32_t i, const void *at,
                                                uint32_t word[4]) {
     asm volatile("{ .reg .pred p; setp.lt.s32 p, %5, %6; "

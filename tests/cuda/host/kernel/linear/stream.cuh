@@ -33,6 +33,14 @@ static inline uint32_t lf_load_byte(const uint8_t *at) {
     return *at;
 }
 
+static inline uint4 lf_load_16_new(const void *at) {
+    return *(const uint4 *)at;
+}
+
+static inline void lf_yield(void) {
+    host_yield();
+}
+
 static inline void lf_load_16_below(int32_t end, int32_t i, const void *at, uint32_t word[4]) {
     if (i < end)
         memcpy(word, at, 16);
