@@ -161,7 +161,7 @@ static const struct lf_control controls[] = {
     {35, "the row at place 5 takes its neighbour's experts", LF_GATE_ROWS, 0},
     {36, "the running total rounded to bf16", LF_GATE_BOUND, 0},
     {37, "the experts' sum not rounded to bf16 before it is taken", LF_GATE_BOUND, 0},
-    {38, "a row is normed a block too soon", LF_GATE_BOUND, 1 << LF_SET_CUDA},
+    {38, "a row is normed without its last columns", LF_GATE_BOUND, 1 << LF_SET_CUDA},
 };
 
 const struct lf_record lf_hc_expand_record = {

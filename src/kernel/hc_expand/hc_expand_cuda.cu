@@ -1,10 +1,11 @@
 #include "kernel/hc_expand/hc_expand.h"
 
 #include "format/topology.h"
+#include "kernel/hand.cuh"
 #include "kernel/rms_norm/norm_row.cuh"
 
 enum { THREADS = 128, FEW_ROWS = 16, FEW_STREAMS = 4 };
-static_assert((uint32_t)FEW_ROWS <= LF_CUDA_TAKEN, "each row counts its blocks");
+static_assert(FEW_ROWS * LF_NORM_STAGE / 2 <= LF_CUDA_HANDED, "columns of the rows have words");
 
 // N columns of a row: its old streams, and what the sublayer adds to them.
 template <uint32_t N, uint32_t MOST>
@@ -76,14 +77,25 @@ __device__ static void load_columns(const struct lf_hc_expand_args &a, size_t ro
     columns->b = JOINS ? joined<N>(a, row, d) : lf_wide_load<N>(a.b + row * a.dim + d);
 }
 
+// What a row's streams are multiplied by.
+struct mix {
+    const float *post, *comb, *pre;
+};
+
+__device__ static struct mix mix_of(const struct lf_hc_expand_args &a, size_t row) {
+    size_t n = a.streams;
+    struct mix mix = {a.post + row * n, a.comb + row * n * n, a.pre + row * n};
+    LF_CONTROL(25, mix.comb = row == 5 ? a.comb : mix.comb;) // 25: place 5 takes the first row's
+    LF_CONTROL(30, mix.pre = a.pre;) // 30: with the first row's weights
+    return mix;
+}
+
 // The new columns of stream j.
 template <uint32_t N, uint32_t MOST>
-__device__ static struct lf_wide<N> expanded(const struct lf_hc_expand_args &a, size_t row,
+__device__ static struct lf_wide<N> expanded(const struct lf_hc_expand_args &a, struct mix mix,
                                              const struct columns<N, MOST> &x, uint32_t j) {
-    const float *comb = a.comb + row * a.streams * a.streams;
-    float sum[N], post = a.post[row * a.streams + j];
+    float sum[N], post = mix.post[j];
     struct lf_wide<N> y;
-    LF_CONTROL(25, comb = row == 5 ? a.comb : comb;) // 25: the row at place 5 takes the first's
 #pragma unroll
     for (uint32_t c = 0; c < N; c++) {
         sum[c] = post * lf_bf16_to_f32(x.b.at[c]);
@@ -92,8 +104,8 @@ __device__ static struct lf_wide<N> expanded(const struct lf_hc_expand_args &a, 
 #pragma unroll
     for (uint32_t i = 0; i < MOST; i++)
         if (i < a.streams) {
-            float weight = comb[i * a.streams + j];
-            LF_CONTROL(21, weight = comb[j * a.streams + i];) // 21: over comb's second index
+            float weight = mix.comb[i * a.streams + j];
+            LF_CONTROL(21, weight = mix.comb[j * a.streams + i];) // 21: over comb's second index
             LF_CONTROL(23, weight = i + 1 < a.streams ? weight : 0;) // 23: without the last one
 #pragma unroll
             for (uint32_t c = 0; c < N; c++)
@@ -110,24 +122,23 @@ __device__ static struct lf_wide<N> expanded(const struct lf_hc_expand_args &a, 
 // Old streams are in registers before the first new one is stored; their sum by pre: NEXT alone.
 template <uint32_t N, uint32_t MOST, bool NEXT>
 __device__ static struct lf_wide<N> store_columns(const struct lf_hc_expand_args &a, size_t row,
-                                                  uint32_t d, struct columns<N, MOST> x) {
-    const float *pre = NEXT ? a.pre + row * a.streams : NULL;
+                                                  uint32_t d, struct mix mix,
+                                                  struct columns<N, MOST> x) {
     float sum[N] = {};
     struct lf_wide<N> collapsed;
-    LF_CONTROL(30, pre = a.pre;) // 30: with the first row's weights
     LF_CONTROL(26, if (d && d + N >= a.dim) return {};) // 26: the last columns stay as they were
     LF_CONTROL(27, a.x[(size_t)gridDim.x * a.streams * a.dim] = 0;) // 27: past the last stream
 #pragma unroll 1
     for (uint32_t j = 0; j < a.streams; j++) {
         uint16_t *to = a.x + (row * a.streams + j) * a.dim + d;
-        struct lf_wide<N> y = expanded<N, MOST>(a, row, x, j);
+        struct lf_wide<N> y = expanded<N, MOST>(a, mix, x, j);
         lf_wide_store(to, y);
         LF_CONTROL(29, y = x.old[j];) // 29: the old streams are collapsed
         LF_CONTROL(24, x.old[j] = y;) // 24: later streams see the new ones before them
 #pragma unroll
         for (uint32_t c = 0; NEXT && c < N; c++) {
             float v = lf_bf16_to_f32(y.at[c]);
-            sum[c] = j ? fmaf(pre[j], v, sum[c]) : pre[j] * v;
+            sum[c] = j ? fmaf(mix.pre[j], v, sum[c]) : mix.pre[j] * v;
         }
     }
 #pragma unroll
@@ -146,21 +157,60 @@ __global__ static void hc_expand_columns(struct lf_hc_expand_args a) {
     if (d >= a.dim)
         return;
     load_columns<N, MOST, JOINS>(a, row, d, &x);
-    store_columns<N, MOST, false>(a, row, d, x);
+    store_columns<N, MOST, false>(a, row, d, mix_of(a, row), x);
 }
 
-// Of few rows: the last of a row's blocks to come norms what all of them collapsed.
-enum { NORMED_WIDE = 4, NORMED_COLUMNS = LF_NORM_THREADS * NORMED_WIDE };
+// Of few rows: the last of a row's blocks norms what all of them collapsed.
+enum { NORMED_THREADS = LF_NORM_MOST, NORMED_WIDE = 2 };
+enum { NORMED_COLUMNS = NORMED_THREADS * NORMED_WIDE };
 struct normed {
     struct lf_hc_expand_args a;
-    uint32_t *come; // [rows]
+    uint32_t *handed; // [rows][dim / 2] zeros
 };
 
+// The row's own in shared memory, ahead of a meeting.
+__device__ static struct mix bring_mix(const struct mix &mix, uint32_t streams, uint32_t i,
+                                       float own, float *to) {
+    if (i < streams * (streams + 2))
+        to[i] = own;
+    return {to, to + 2 * streams, to + streams};
+}
+
+__device__ static float load_mix(const struct mix &mix, uint32_t streams, uint32_t i) {
+    if (i >= streams * (streams + 2))
+        return 0;
+    return i < streams ? mix.post[i] : i < 2 * streams ? mix.pre[i - streams]
+                                                       : mix.comb[i - 2 * streams];
+}
+
+// Never all ones, as a NaN has one pattern.
+__device__ static uint32_t word_of(struct lf_wide<2> two) {
+    return two.at[0] | (uint32_t)two.at[1] << 16;
+}
+
+__device__ static struct lf_wide<LF_WIDE> wide_of(uint4 four) {
+    struct lf_wide<LF_WIDE> wide;
+    memcpy(&wide, &four, sizeof wide);
+    return wide;
+}
+
+// A thread's columns of the row that its blocks collapsed.
+__device__ static struct lf_norm_share<LF_WIDE, LF_NORM_SHORT> take_columns(uint32_t *handed,
+                                                                            uint32_t dim) {
+    struct lf_norm_share<LF_WIDE, LF_NORM_SHORT> own = {};
+    uint32_t at = lf_norm_place<LF_WIDE>(0);
+    if (at < dim)
+        own.at[0] = wide_of(lf_take_four(handed + at / 2));
+    LF_CONTROL(38, if (at + LF_WIDE == dim) own = {};) // 38: the row's last columns do not come
+    return own;
+}
+
 template <bool JOINS>
-__global__ static void __launch_bounds__(LF_NORM_THREADS)
+__global__ static void __launch_bounds__(NORMED_THREADS)
     hc_expand_normed(const __grid_constant__ struct normed n) {
     __shared__ float4 stage[LF_NORM_STAGE / 4];
-    struct lf_norm_share<LF_WIDE, LF_NORM_LONG> own, w;
+    __shared__ float mixed[FEW_STREAMS * (FEW_STREAMS + 2)];
+    struct lf_norm_share<LF_WIDE, LF_NORM_SHORT> own, w;
     struct columns<NORMED_WIDE, FEW_STREAMS> x;
     const struct lf_hc_expand_args &a = n.a;
     size_t row = blockIdx.x, first = row * a.dim;
@@ -168,26 +218,29 @@ __global__ static void __launch_bounds__(LF_NORM_THREADS)
     lf_let_next_begin();
     lf_norm_load(a.norm, a.dim, &w); // a weight: no launch writes it
     lf_wait_for_launches();
-    if (d < a.dim) {
+    struct mix mix = mix_of(a, row);
+    float weight = load_mix(mix, a.streams, threadIdx.x);
+    if (d < a.dim)
         load_columns<NORMED_WIDE, FEW_STREAMS, JOINS>(a, row, d, &x);
-        lf_wide_store(a.y + first + d, store_columns<NORMED_WIDE, FEW_STREAMS, true>(a, row, d, x));
-    }
-    uint32_t blocks = gridDim.y;
-    LF_CONTROL(38, blocks--;) // 38: a row is normed a block too soon
-    if (!lf_is_last_block(n.come + row, blocks))
+    mix = bring_mix(mix, a.streams, threadIdx.x, weight, mixed);
+    __syncthreads();
+    if (d < a.dim)
+        lf_hand(n.handed + (first + d) / 2,
+                word_of(store_columns<NORMED_WIDE, FEW_STREAMS, true>(a, row, d, mix, x)));
+    if (blockIdx.y + 1 < gridDim.y)
         return;
-    lf_norm_load(a.y + first, a.dim, &own);
+    own = take_columns(n.handed + first / 2, a.dim);
     float partial = lf_norm_add(own, a.dim, (float *)stage, 0);
     float inverse = lf_norm_inverse(partial, a.dim, a.eps);
     lf_norm_store(own, w, inverse, a.dim, a.y + first, a.quantized ? a.quantized + first : NULL);
 }
 
 static void launch_normed(struct lf_device *device, const struct lf_hc_expand_args *args) {
-    struct normed normed = {*args, lf_cuda_counters(device->cuda)};
+    struct normed normed = {*args, lf_cuda_handed(device->cuda, LF_CUDA_COLUMNS)};
     dim3 grid(args->rows, lf_blocks(args->dim, NORMED_COLUMNS));
     lf_cuda_launch(device, "hc_expand",
                    args->pair ? hc_expand_normed<true> : hc_expand_normed<false>, grid,
-                   LF_NORM_THREADS, normed);
+                   NORMED_THREADS, normed);
 }
 
 template <uint32_t N, uint32_t MOST>
