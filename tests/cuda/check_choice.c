@@ -36,12 +36,12 @@ static float *new_logits(struct check *c, uint32_t rows, size_t stride, uint32_t
     return logits;
 }
 
-void check_router(struct check *c, const struct sizes *s) {
+static void check_router_of(struct check *c, const struct sizes *s, uint32_t n, uint32_t top) {
     for (uint32_t i = 0; i < 4 && s->rows[i]; i++)
         for (int style = 0; style < STYLES + 1; style++) {
-            uint32_t rows = s->rows[i], n = s->experts;
-            check_start(c, "%s: %u rows, style %d", s->name, rows, style);
-            struct lf_router_args a = {.rows = rows, .experts = n, .top = s->top,
+            uint32_t rows = s->rows[i];
+            check_start(c, "%s: %u rows, style %d, %u of %u", s->name, rows, style, top, n);
+            struct lf_router_args a = {.rows = rows, .experts = n, .top = top,
                                        .route_scale = 1.5f};
             a.logits = style < STYLES ? check_new_f32(c, "logits", (size_t)rows * n, style)
                                       : new_logits(c, rows, n, n);
@@ -49,12 +49,18 @@ void check_router(struct check *c, const struct sizes *s) {
             for (uint32_t e = 0; style == STYLES && e < n; e++)
                 bias[e] = 0.25f;
             a.bias = bias;
-            a.id = check_new(c, "id", sizeof *a.id * rows * s->top);
-            a.weight = check_new(c, "weight", sizeof *a.weight * rows * s->top);
+            a.id = check_new(c, "id", sizeof *a.id * rows * top);
+            a.weight = check_new(c, "weight", sizeof *a.weight * rows * top);
             struct lf_router_args d = a;
             MIRROR(c, d, logits), MIRROR(c, d, bias), MIRROR(c, d, id), MIRROR(c, d, weight);
             CHECK_KERNEL(c, router, &a, &d);
         }
+}
+
+void check_router(struct check *c, const struct sizes *s) {
+    check_router_of(c, s, s->experts, s->top);
+    check_router_of(c, s, 1000, 64);
+    check_router_of(c, s, 5, 5);
 }
 
 void check_expert_group(struct check *c, const struct sizes *s) {
