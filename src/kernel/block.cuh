@@ -66,11 +66,11 @@ __device__ static inline Number lf_block_sum_before(Number number, Number *total
 }
 
 // Weights by one digit of a key, for radix selection from the greatest key down.
-enum { LF_BINS = 2048, LF_BIN_PARTS = LF_BINS / LF_WARP, LF_DIGITS = 3 };
+enum { LF_BINS = 2048, LF_DIGITS = 3 };
 template <typename Weight>
 struct lf_histogram {
-    Weight bin[LF_BINS], part[LF_BIN_PARTS];
-    Weight before, total; // weight above the place found; weight of all bins
+    Weight bin[LF_BINS];
+    Weight before; // weight above the place found
     uint32_t place;
 };
 
@@ -102,60 +102,37 @@ __device__ static inline Weight lf_warp_sum(Weight value) {
     return value;
 }
 
-// Sums of parts of neighbouring bins, and the total.
+// A thread's bins, neighbours: their weight, and that of all above them and before the histogram.
 template <typename Weight>
-__device__ static inline void lf_histogram_sum(struct lf_histogram<Weight> *h) {
-    uint32_t lane = threadIdx.x % LF_WARP, warp = threadIdx.x / LF_WARP;
+struct lf_histogram_share {
+    Weight above, own;
+};
+
+// *total: of all bins.
+template <typename Weight>
+__device__ static inline struct lf_histogram_share<Weight>
+lf_histogram_sum(const struct lf_histogram<Weight> *h, Weight *total) {
+    uint32_t top = LF_BINS - 1 - threadIdx.x * (LF_BINS / blockDim.x);
+    struct lf_histogram_share<Weight> share = {0, 0};
     __syncthreads();
-    for (uint32_t part = warp; part < LF_BIN_PARTS; part += blockDim.x / LF_WARP) {
-        Weight sum = lf_warp_sum(h->bin[part * LF_WARP + lane]);
-        if (lane == 0)
-            h->part[part] = sum;
-    }
-    __syncthreads();
-    if (warp == 0) {
-        Weight total = lf_warp_sum(h->part[lane] + h->part[LF_WARP + lane]);
-        if (lane == 0)
-            h->total = total;
-    }
-    __syncthreads();
+    for (uint32_t i = 0; i < LF_BINS / blockDim.x; i++)
+        share.own += h->bin[top - i];
+    share.above = lf_block_sum_before(share.own, total) + h->before;
+    return share;
 }
 
-// The first lane up to which *before and the lanes' weights reach `need`; LF_WARP: none does.
+// The highest place down to which all from above reach `need`: one thread has it.
 template <typename Weight>
-__device__ static inline uint32_t lf_warp_reach(Weight own, Weight *before, Weight need) {
-    uint32_t lane = threadIdx.x % LF_WARP;
-    Weight sum = own;
-    for (uint32_t step = 1; step < LF_WARP; step *= 2) {
-        Weight below = __shfl_up_sync(LF_ALL_LANES, sum, step);
-        sum += lane >= step ? below : 0;
-    }
-    uint32_t reached = __ballot_sync(LF_ALL_LANES, *before + sum >= need);
-    uint32_t first = reached ? (uint32_t)__ffs((int)reached) - 1 : (uint32_t)LF_WARP;
-    *before += __shfl_sync(LF_ALL_LANES, reached ? sum - own : sum, reached ? first : LF_WARP - 1);
-    return first;
-}
-
-// After lf_histogram_sum: the highest place down to which `before` and the bins reach `need`.
-template <typename Weight>
-__device__ static inline void lf_histogram_find(struct lf_histogram<Weight> *h, Weight need) {
-    uint32_t lane = threadIdx.x % LF_WARP;
-    if (threadIdx.x < LF_WARP) {
-        Weight before = h->before;
-        uint32_t part = LF_BIN_PARTS - 1;
-        uint32_t first = lf_warp_reach(h->part[part - lane], &before, need);
-        if (first == LF_WARP) {
-            part -= LF_WARP;
-            first = lf_warp_reach(h->part[part - lane], &before, need);
-        }
-        part -= first % LF_WARP;
-        uint32_t place = part * LF_WARP + LF_WARP - 1;
-        place -= lf_warp_reach(h->bin[place - lane], &before, need);
-        __syncwarp();
-        if (lane == 0) {
-            h->before = before;
-            h->place = place;
-        }
+__device__ static inline void lf_histogram_find(struct lf_histogram<Weight> *h,
+                                                struct lf_histogram_share<Weight> share,
+                                                Weight need) {
+    uint32_t place = LF_BINS - 1 - threadIdx.x * (LF_BINS / blockDim.x);
+    __syncthreads();
+    if (share.above < need && need <= share.above + share.own) {
+        for (; share.above + h->bin[place] < need; place--)
+            share.above += h->bin[place];
+        h->before = share.above;
+        h->place = place;
     }
     __syncthreads();
 }

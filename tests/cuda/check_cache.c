@@ -209,6 +209,10 @@ void check_index_select(struct check *c, const struct sizes *s) {
     // So many entries that blocks of threads share a row's.
     uint32_t many = s->entries < 2000 ? 35000 : 524288;
     select_problem(c, s, 1, many, LF_CANDIDATES_PUBLISH, 1);
+    // Keys in shared memory, several turns of them; more rows than blocks share, and no room.
+    for (int mode = LF_CANDIDATES_NONE; mode <= LF_CANDIDATES_RESTRICT; mode++)
+        select_problem(c, s, 2, 20000, mode, mode);
+    select_problem(c, s, 65, 33000, LF_CANDIDATES_NONE, 0);
 }
 
 // Ascending entries below all.

@@ -1,9 +1,10 @@
 #include "kernel/index_select/index_select.h"
 
 #include "kernel/block.cuh"
+#include "kernel/linear/stream.cuh"
 
-// OWN: items of a thread that are read together.
-enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN };
+// OWN: items of a thread that are read together. NEAR_MAX: keys that have room in shared memory.
+enum { THREADS = 1024, OWN = 8, TURN = THREADS * OWN, NEAR_MAX = 4 * TURN };
 typedef struct lf_histogram<uint32_t> histogram;
 
 // Items in ascending order with one key each.
@@ -12,6 +13,7 @@ struct source {
     uint32_t n;            // items
     uint32_t size;         // 0: an item has a score of its own; else a block of so many scores
     struct lf_items items; // what entries items are; of blocks: they are themselves
+    uint32_t *near;        // their keys in shared memory, where they have room; zeros behind them
 };
 
 __device__ static uint32_t key_of(const struct source &s, uint32_t item) {
@@ -32,12 +34,37 @@ __device__ static uint32_t key_of(const struct source &s, uint32_t item) {
     return best;
 }
 
+template <bool near>
+__device__ static uint32_t key_at(const struct source &s, uint32_t item) {
+    return near ? s.near[item] : key_of(s, item);
+}
+
+__device__ static uint32_t key_below(const struct source &s, uint32_t item, uint32_t to) {
+    return item < to ? key_of(s, item) : 0;
+}
+
+// All keys come to shared memory, ahead of a meeting.
+__device__ static void bring_keys(const struct source &s) {
+    uint32_t room = lf_blocks(s.n, OWN) * OWN;
+    for (uint32_t first = threadIdx.x; first < room; first += TURN) {
+        uint32_t key[OWN];
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            key[i] = key_below(s, first + i * THREADS, s.n);
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; i++)
+            if (first + i * THREADS < room)
+                s.near[first + i * THREADS] = key[i];
+    }
+}
+
 // What digits from the top say: those bits of the k-th greatest key, and how many are greater.
 struct found {
     uint32_t prefix, greater;
 };
 
 // Counts, by a digit, keys of items from .. to-1 whose higher digits are those found.
+template <bool near>
 __device__ static void count_digit(const struct source &s, uint32_t from, uint32_t to, int digit,
                                    struct found found, histogram *h) {
     uint32_t shift = lf_digit_shift(digit), mask = lf_digit_mask(digit);
@@ -47,7 +74,7 @@ __device__ static void count_digit(const struct source &s, uint32_t from, uint32
         uint32_t key[OWN];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++)
-            key[i] = first + i * THREADS < to ? key_of(s, first + i * THREADS) : 0;
+            key[i] = first + i * THREADS < to ? key_at<near>(s, first + i * THREADS) : 0;
 #pragma unroll
         for (uint32_t i = 0; i < OWN; i++)
             if (first + i * THREADS < to && (key[i] & known) == found.prefix)
@@ -60,28 +87,44 @@ __device__ static struct found find_digit(histogram *h, int digit, struct found 
     __syncthreads();
     if (threadIdx.x == 0)
         h->before = found.greater;
-    lf_histogram_sum(h);
-    lf_histogram_find(h, k);
+    uint32_t total;
+    struct lf_histogram_share<uint32_t> share = lf_histogram_sum(h, &total);
+    lf_histogram_find(h, share, k);
     return {found.prefix | h->place << lf_digit_shift(digit), h->before};
 }
 
-// Keys above the threshold in the lower half, tied ones in the upper: a turn has at most TURN.
-__device__ static uint32_t compare_key(uint32_t key, uint32_t threshold) {
-    return key > threshold ? 1 : key == threshold ? 0x10000 : 0;
+// Which of a thread's neighbouring items have keys above the threshold, and which that key.
+struct compared {
+    uint32_t greater, same;
+};
+
+template <bool near>
+__device__ static struct compared compare_items(const struct source &s, uint32_t item, uint32_t to,
+                                                uint32_t threshold) {
+    struct compared are = {0, 0};
+    uint4 four[OWN / 4];
+    if (item >= to)
+        return are;
+#pragma unroll
+    for (uint32_t i = 0; i < OWN / 4; i++)
+        if (near)
+            four[i] = *(const uint4 *)(s.near + item + 4 * i);
+        else
+            four[i] = {key_below(s, item + 4 * i, to), key_below(s, item + 4 * i + 1, to),
+                       key_below(s, item + 4 * i + 2, to), key_below(s, item + 4 * i + 3, to)};
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; i++) {
+        uint4 of = four[i / 4];
+        uint32_t key = i % 4 == 0 ? of.x : i % 4 == 1 ? of.y : i % 4 == 2 ? of.z : of.w;
+        are.greater |= (uint32_t)(key > threshold) << i;
+        are.same |= (uint32_t)(item + i < to && key == threshold) << i;
+    }
+    return are;
 }
 
-// A thread's neighbouring items from `item` on; returns their comparisons.
-__device__ static uint32_t load_items(const struct source &s, uint32_t item, uint32_t to,
-                                      uint32_t threshold, uint32_t key[OWN]) {
-    uint32_t counts = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; i++)
-        key[i] = item + i < to ? key_of(s, item + i) : 0;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; i++)
-        if (item + i < to)
-            counts += compare_key(key[i], threshold);
-    return counts;
+// How many, the greater in the lower half: a turn has at most TURN.
+__device__ static uint32_t count_both(struct compared are) {
+    return (uint32_t)__popc(are.greater) + ((uint32_t)__popc(are.same) << 16);
 }
 
 // Keys before an item: greater ones, and tied ones.
@@ -93,8 +136,8 @@ __device__ static struct rank count_ranks(const struct source &s, uint32_t from,
                                           uint32_t threshold) {
     struct rank rank = {0, 0};
     for (uint32_t first = from; first < to; first += TURN) {
-        uint32_t key[OWN], total;
-        lf_block_sum_before(load_items(s, first + threadIdx.x * OWN, to, threshold, key), &total);
+        uint32_t item = first + threadIdx.x * OWN, total;
+        lf_block_sum_before(count_both(compare_items<false>(s, item, to, threshold)), &total);
         rank.greater += total & 0xFFFF;
         rank.same += total >> 16;
     }
@@ -107,27 +150,26 @@ __device__ static uint32_t chosen_before(struct rank rank, uint32_t ties) {
 }
 
 // Lists the chosen ones of items from .. to-1, before which are those of `rank`.
+template <bool near>
 __device__ static void list_chosen(const struct source &s, uint32_t from, uint32_t to,
                                    struct found found, uint32_t k, struct rank rank,
                                    uint32_t *out) {
     uint32_t threshold = found.prefix, ties = k - found.greater, total;
     for (uint32_t first = from; first < to && chosen_before(rank, ties) < k; first += TURN) {
-        uint32_t key[OWN], item = first + threadIdx.x * OWN;
-        uint32_t counts = load_items(s, item, to, threshold, key);
-        uint32_t before = lf_block_sum_before(counts, &total);
+        uint32_t item = first + threadIdx.x * OWN;
+        struct compared are = compare_items<near>(s, item, to, threshold);
+        uint32_t before = lf_block_sum_before(count_both(are), &total);
         struct rank own = {rank.greater + (before & 0xFFFF), rank.same + (before >> 16)};
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; i++) {
-            if (item + i >= to || key[i] < threshold)
-                continue;
+        for (uint32_t left = are.greater | are.same; left; left &= left - 1) {
+            uint32_t i = (uint32_t)__ffs((int)left) - 1, is_greater = are.greater >> i & 1;
             uint32_t at = chosen_before(own, ties);
-            bool is_chosen = key[i] > threshold || own.same < ties;
+            bool is_chosen = is_greater || own.same < ties;
             LF_CONTROL(3, at -= own.same == ties; // 3: a later tie instead of the last chosen one
-                       is_chosen = key[i] > threshold || own.same + 1 < ties || own.same == ties;)
+                       is_chosen = is_greater || own.same + 1 < ties || own.same == ties;)
             if (is_chosen)
                 out[at] = lf_item_entry(&s.items, item + i);
-            own.greater += key[i] > threshold;
-            own.same += key[i] == threshold;
+            own.greater += is_greater;
+            own.same += !is_greater;
         }
         rank.greater += total & 0xFFFF;
         rank.same += total >> 16;
@@ -188,28 +230,41 @@ __device__ static void list_all(const struct choice &c) {
         c.out[i] = i;
 }
 
+template <bool near>
+__device__ static void choose(const struct choice &c, histogram *h) {
+    struct found found = {0, 0};
+    for (int digit = 0; digit < LF_DIGITS; digit++) {
+        count_digit<near>(c.from, 0, c.from.n, digit, found, h);
+        found = find_digit(h, digit, found, c.k);
+    }
+    list_chosen<near>(c.from, 0, c.from.n, found, c.k, {0, 0}, c.out);
+}
+
+struct rows {
+    struct lf_index_select_args a;
+    uint32_t room; // keys in shared memory
+};
+
 // A block a row and choice.
-__global__ static void __launch_bounds__(THREADS)
-index_select_rows(struct lf_index_select_args a) {
+__global__ static void __launch_bounds__(THREADS) index_select_rows(struct rows r) {
     lf_take_turn();
     __shared__ histogram h;
-    uint32_t row = blockIdx.x, choice = blockIdx.y;
-    struct choice c = choice_of(a, row, choice);
-    struct found found = {0, 0};
-    store_count(a, row, choice, c.k);
+    LF_DYNAMIC_SHARED(keys);
+    struct choice c = choice_of(r.a, blockIdx.x, blockIdx.y);
+    store_count(r.a, blockIdx.x, blockIdx.y, c.k);
     if (c.takes_all) {
         list_all(c);
+    } else if (c.k && c.from.n <= r.room) {
+        c.from.near = (uint32_t *)keys;
+        bring_keys(c.from);
+        choose<true>(c, &h);
     } else if (c.k) {
-        for (int digit = 0; digit < LF_DIGITS; digit++) {
-            count_digit(c.from, 0, c.from.n, digit, found, &h);
-            found = find_digit(&h, digit, found, c.k);
-        }
-        list_chosen(c.from, 0, c.from.n, found, c.k, {0, 0}, c.out);
+        choose<false>(c, &h);
     }
 }
 
 // Few rows of many items: blocks share a choice out in parts, a launch a step.
-enum { PARTS_MAX = 128, CHOICES = 2, ROWS_MAX = 64, ITEMS_MIN = 4 * TURN };
+enum { PARTS_MAX = 128, CHOICES = 2, ROWS_MAX = 64 };
 
 // What the launches hand on of a row's choice.
 struct progress {
@@ -270,7 +325,7 @@ __global__ static void __launch_bounds__(THREADS) index_select_count(struct work
     struct found found = {0, 0};
     if (w.digit > 0)
         found = resume(s.progress, w.digit - 1, s.choice.k, &h);
-    count_digit(s.choice.from, s.from, s.to, w.digit, found, &h);
+    count_digit<false>(s.choice.from, s.from, s.to, w.digit, found, &h);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < LF_BINS; i += THREADS)
         if (h.bin[i])
@@ -304,7 +359,7 @@ __global__ static void __launch_bounds__(THREADS) index_select_list(struct work 
         greater += s.progress->part[part].greater;
         same += s.progress->part[part].same;
     }
-    list_chosen(s.choice.from, s.from, s.to, s.progress->found[LF_DIGITS - 1], s.choice.k,
+    list_chosen<false>(s.choice.from, s.from, s.to, s.progress->found[LF_DIGITS - 1], s.choice.k,
                 {lf_warp_sum(greater), lf_warp_sum(same)}, s.choice.out);
 }
 
@@ -327,9 +382,12 @@ void lf_index_select_cuda(struct lf_device *device, const struct lf_index_select
     size_t items = args->score_stride, inside = (size_t)args->topk_blocks * args->block_size;
     if (args->mode == LF_CANDIDATES_RESTRICT && inside < items)
         items = inside;
-    if (args->rows <= ROWS_MAX && items >= ITEMS_MIN)
+    if (args->rows <= ROWS_MAX && items > NEAR_MAX) {
         select_in_parts(device, args, choices);
-    else
-        lf_cuda_launch(device, "index_select", index_select_rows, dim3(args->rows, choices),
-                       THREADS, *args);
+        return;
+    }
+    uint32_t most = items < NEAR_MAX ? (uint32_t)items : (uint32_t)NEAR_MAX;
+    struct rows rows = {*args, lf_blocks(most, OWN) * OWN};
+    lf_cuda_launch(device, "index_select", index_select_rows, dim3(args->rows, choices), THREADS,
+                   rows, rows.room * (uint32_t)sizeof(uint32_t));
 }

@@ -209,14 +209,15 @@ __device__ static struct found find_digit(const struct draw &d, enum filter filt
         h->bin[i] = d.progress->bin[filter][digit][i];
     if (threadIdx.x == 0)
         h->before = found.before;
-    lf_histogram_sum(h);
+    u64 total;
+    struct lf_histogram_share<u64> share = lf_histogram_sum(h, &total);
     if (digit == 0) {
-        found.need = by_mass(filter) ? nucleus_need(h->total, d.rule.sampling.top_p)
+        found.need = by_mass(filter) ? nucleus_need(total, d.rule.sampling.top_p)
                                      : (uint64_t)d.rule.sampling.top_k;
-        found.idle = found.need > h->total;
+        found.idle = found.need > total;
     }
     if (!found.idle) {
-        lf_histogram_find(h, found.need);
+        lf_histogram_find(h, share, found.need);
         found.prefix |= h->place << lf_digit_shift(digit);
         found.before = h->before;
     }
