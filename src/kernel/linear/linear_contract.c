@@ -58,6 +58,8 @@ static void ragged(struct lf_shapes *shapes) {
     add(shapes, &few, 64, LF_WEIGHT_FP8, 97, 1184, 1);
     add(shapes, &few, 64, LF_WEIGHT_MXFP4, 97, 1184, 1);
     add(shapes, &few, 64, LF_WEIGHT_MXFP4, 33, 12320, 0);
+    // Few tiles of many parts: blocks of a device share them.
+    add(shapes, &few, 64, LF_WEIGHT_FP8, 57, 5792, 1);
     add(shapes, &few, 64, LF_WEIGHT_F16, 50, 544, 1);
     add(shapes, &few, 64, LF_WEIGHT_F32, 50, 160, 1);
     add(shapes, &few, 64, LF_WEIGHT_BF16, 7, 33, 0);
