@@ -22,6 +22,9 @@ static const uint32_t row_counts[] = {1, 2, 4, 8, 64, LINEAR_SET_ROWS};
 enum { SHAPES = sizeof shapes / sizeof *shapes, COUNTS = sizeof row_counts / sizeof *row_counts };
 static const char *const names[] = {"bf16", "fp8", "mxfp4"};
 
+// What FP8 and MXFP4 decode at one row is set for a core that reads so much (cpu-probe.md 7).
+#define CORE_READ 20e9
+
 // Of the read at 1 row, of the peak from 4 rows on (cpu-probe.md 7); 0: none was set.
 static double target_of(enum lf_weight_format format, uint32_t rows) {
     if (rows == 1)
@@ -122,6 +125,8 @@ static bool measure_shapes(struct bench *b, const char *name, uint32_t rows) {
     for (uint32_t s = 0; s < SHAPES; s++) {
         struct result r = measure(b, format, shapes[s], rows);
         double fraction = rows == 1 ? r.of_read : r.of_peak;
+        if (rows == 1 && format != LF_WEIGHT_BF16 && r.read > CORE_READ * b->threads)
+            fraction = r.rate / (CORE_READ * b->threads);
         printf("%-5s %u threads %3u rows %6ux%-5u %6.2f GB/s %5.2f of the read %7.1f GFLOP/s "
                "%5.2f of the peak (read %.1f, peak %.1f: %.2f of quiet cores)\n",
                name, b->threads, rows, shapes[s][1], shapes[s][0], r.rate * 1e-9,
@@ -134,7 +139,9 @@ static bool measure_shapes(struct bench *b, const char *name, uint32_t rows) {
     double mean = pow(product, 1.0 / SHAPES);
     bool met = mean >= target && least >= 0.7 * target;
     printf("%-5s %u threads %3u rows geometric mean %.2f of the %s, least %.2f, target %.2f: %s\n",
-           name, b->threads, rows, mean, rows == 1 ? "read" : "peak", least, target,
+           name, b->threads, rows, mean,
+           rows > 1 ? "peak" : format == LF_WEIGHT_BF16 ? "read" : "read, at most 20 GB/s a core",
+           least, target,
            target == 0 ? "none set" : met ? "pass" : "MISS");
     fflush(stdout);
     return met || target == 0;
