@@ -29,11 +29,16 @@ static uint32_t fold_exponent(const uint16_t *x, uint32_t n) {
     return most >> 7 ? most >> 7 : 1;
 }
 
-// The four e4m3 of each word as value * 2^-120; NaN codes are not seen.
-INLINE void split_e4m3(vec_u32 words, vec_f32 part[4]) {
+// The four e4m3 of each word as bf16 of value * 2^-120, 0 and 2, 1 and 3; NaN codes are not seen.
+INLINE void split_codes(vec_u32 words, vec_u16 *low, vec_u16 *high) {
     const vec_u16 mask = (vec_u16)all_words(0x87F087F0u);
-    vec_u16 high = (vec_u16)((vec_i16)words >> 4) & mask;
-    vec_u16 low = (vec_u16)((vec_i16)((vec_u16)words << 8) >> 4) & mask;
+    *high = (vec_u16)((vec_i16)words >> 4) & mask;
+    *low = (vec_u16)((vec_i16)((vec_u16)words << 8) >> 4) & mask;
+}
+
+INLINE void split_e4m3(vec_u32 words, vec_f32 part[4]) {
+    vec_u16 low, high;
+    split_codes(words, &low, &high);
     split_pairs((vec_u32)low, &part[0], &part[2]);
     split_pairs((vec_u32)high, &part[1], &part[3]);
 }

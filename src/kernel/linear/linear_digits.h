@@ -11,20 +11,26 @@ enum {
     UNIT_HIGH = 40,
     FP4_SCALE_LOW = 127 - 60,
     FP4_SCALE_HIGH = 127 + 80,
-    DIGIT_AHEAD = 2048, // bytes, about, to the rows that are fetched meanwhile
+    DIGIT_AHEAD = 2048, // bytes, about, to the rows that come into the first cache meanwhile
+    DIGIT_FAR_AHEAD = 3, // times as far is what comes into the second
+    DIGIT_NEAR = 1024,   // a single row's weights come as one stream, into both
+    DIGIT_FAR = 8192,
+    PAGES_BYTES = 1 << 15,
     FP4_BITS = 9,       // a weight comes as value * 2^9: e2m1 in halves in the upper byte
 };
 
 // Rows of a block of x: [part][step][row] of four vectors (elements 0 4, 2 6, 1 5, 3 7 of a word).
 struct digits {
     int16_t *high, *low;
-    float *unit;      // [part][step][row][VEC_LANES]: 2^(unit - 9)
+    float *unit;      // [part][step][row][VEC_LANES]: 2^(unit - 9); of a single row 2^(unit - 1)
     uint8_t *has_low; // [part][step]: bit r set where row r has low digits
+    int32_t *offset;  // of a single row, [part][step][VEC_LANES]
     uint32_t rows, steps;
 };
 
 static inline size_t digits_bytes(uint32_t rows, uint32_t steps) {
     size_t bytes = (size_t)rows * steps * (DIGIT_STEP * 4 + LANES * 4) + VEC_PARTS * steps;
+    bytes += rows == 1 ? (size_t)steps * LANES * 4 : 0;
     return (bytes + 63) / 64 * 64;
 }
 
@@ -32,7 +38,8 @@ static inline struct digits digits_at(void *memory, uint32_t rows, uint32_t step
     struct digits d = {.rows = rows, .steps = steps, .high = memory};
     d.low = d.high + (size_t)rows * steps * DIGIT_STEP;
     d.unit = (float *)(void *)(d.low + (size_t)rows * steps * DIGIT_STEP);
-    d.has_low = (uint8_t *)(d.unit + (size_t)rows * steps * LANES);
+    d.offset = (int32_t *)(void *)(d.unit + (size_t)rows * steps * LANES);
+    d.has_low = (uint8_t *)(d.offset + (rows == 1 ? (size_t)steps * LANES : 0));
     return d;
 }
 
@@ -73,60 +80,6 @@ INLINE struct pairs pairs_of(const uint16_t *x) {
     return q;
 }
 
-// Digits of VEC_LANES words of one row; false when x has no digits: the row must go another way.
-INLINE bool digits_part(const uint16_t *x, int16_t *high, int16_t *low, float *unit,
-                        bool *has_low) {
-    struct pairs q = pairs_of(x);
-    vec_i32 any = {0};
-    for (int i = 0; i < 4; i++) {
-        any |= q.first[i] | q.second[i];
-        store_words(high + i * VEC_BYTES / 2,
-                    ((q.first[i] >> 3) & 0xFFFF) | ((q.second[i] >> 3) << 16));
-    }
-    store_f32(unit, q.unit);
-    *has_low = vec_any((vec_u32)any & 7);
-    if (*has_low)
-        for (int i = 0; i < 4; i++)
-            store_words(low + i * VEC_BYTES / 2, (q.first[i] & 7) | ((q.second[i] & 7) << 16));
-    return !vec_any((vec_u32)q.bad);
-}
-
-// Stores the digits of row r, n elements of x padded with +0; false when it has none.
-static bool digits_store(struct digits *d, uint32_t r, const uint16_t *x, const uint16_t *soon,
-                         uint32_t n) {
-    uint16_t pad[DIGIT_STEP];
-    bool all = true;
-#if LF_FAULT == 3 // the last element has no digits
-    n--;
-#endif
-    for (uint32_t step = 0; step < d->steps; step++) {
-        const uint16_t *from = x + step * DIGIT_STEP;
-        for (uint32_t line = 0; line < DIGIT_STEP; line += 32)
-            __builtin_prefetch(soon + step * DIGIT_STEP + line);
-        if ((step + 1) * DIGIT_STEP > n) {
-            memset(pad, 0, sizeof pad);
-            memcpy(pad, from, (n - step * DIGIT_STEP) * sizeof *x);
-            from = pad;
-        }
-        for (uint32_t p = 0; p < VEC_PARTS; p++) {
-            size_t part = (size_t)p * d->steps + step, at = part * d->rows + r;
-            bool has_low;
-#if LF_FAULT == 10 // a row that has no digits is not done again
-            digits_part(from + p * VEC_LANES * 8, d->high + at * 2 * VEC_BYTES,
-                        d->low + at * 2 * VEC_BYTES, d->unit + at * VEC_LANES, &has_low);
-#else
-            all &= digits_part(from + p * VEC_LANES * 8, d->high + at * 2 * VEC_BYTES,
-                               d->low + at * 2 * VEC_BYTES, d->unit + at * VEC_LANES, &has_low);
-#endif
-#if LF_FAULT == 11 // low digits left out
-            has_low = false;
-#endif
-            d->has_low[part] = (uint8_t)((r ? d->has_low[part] : 0) | has_low << r);
-        }
-    }
-    return all;
-}
-
 // 2 e2m1 of each nibble, and the four scale bytes each into the top byte of four words.
 static const int8_t fp4_halves[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 static const uint8_t fp4_scale_bytes[64] = {
@@ -140,12 +93,19 @@ struct fp4 {
     vec_i16 w[4];
 };
 
-INLINE struct fp4 fp4_at(const uint8_t *packed) {
-    const vec_u8 halves = all_16(fp4_halves), nibble = (vec_u8)all_words(0x0F0F0F0Fu);
-    const vec_i16 upper = (vec_i16)all_words(0xFF00FF00u);
+// The weights of even and odd elements by the table.
+INLINE void fp4_pick(const uint8_t *packed, const void *table, vec_u8 *even, vec_u8 *odd) {
+    const vec_u8 values = all_16(table), nibble = (vec_u8)all_words(0x0F0F0F0Fu);
     vec_u8 codes = (vec_u8)load_words(packed);
-    vec_i16 even = (vec_i16)vec_pick(halves, codes & nibble);
-    vec_i16 odd = (vec_i16)vec_pick(halves, (vec_u8)((vec_u16)codes >> 4) & nibble);
+    *even = vec_pick(values, codes & nibble);
+    *odd = vec_pick(values, (vec_u8)((vec_u16)codes >> 4) & nibble);
+}
+
+INLINE struct fp4 fp4_at(const uint8_t *packed) {
+    const vec_i16 upper = (vec_i16)all_words(0xFF00FF00u);
+    vec_u8 bytes[2];
+    fp4_pick(packed, fp4_halves, &bytes[0], &bytes[1]);
+    vec_i16 even = (vec_i16)bytes[0], odd = (vec_i16)bytes[1];
     return (struct fp4){{(vec_i16)((vec_u16)even << 8), even & upper,
                          (vec_i16)((vec_u16)odd << 8), odd & upper}};
 }
@@ -162,78 +122,20 @@ static __attribute__((noinline, cold)) vec_i32 low_sum(const uint8_t *packed, co
     return digit_sum(fp4_at(packed), low) >> 3;
 }
 
-#define DIGIT_ADD(r)                                                                               \
-    if (rows > r) {                                                                                \
-        vec_i32 t = digit_sum(weights, high + (r)*2 * VEC_BYTES);                                  \
-        if (__builtin_expect(low_rows & 1u << (r), 0))                                             \
-            t += low_sum(w, high + low_offset + (r)*2 * VEC_BYTES);                                \
-        vec_fma_to(&sum##r, __builtin_convertvector(t, vec_f32),                                   \
-                   weight_scale * load_f32(unit + (r)*VEC_LANES));                                 \
-    }
-
-#define DIGIT_EACH(act) act(0) act(1) act(2) act(3) act(4) act(5) act(6) act(7)
-#define DIGIT_LOAD(r)                                                                              \
-    vec_f32 sum##r = {0};                                                                          \
-    if (rows > r)                                                                                  \
-        sum##r = load_f32(acc + (r)*acc_row);
-#define DIGIT_STORE(r)                                                                             \
-    if (rows > r)                                                                                  \
-        store_f32(acc + (r)*acc_row, sum##r);
-
-// The block's steps first .. first+count-1 of one output and part; rows is a constant.
-INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, uint32_t first,
-                            uint32_t count, const uint8_t *w, const uint8_t *scale, size_t ahead,
-                            float *acc, size_t acc_row) {
-    vec_u8 scale_bytes;
-    memcpy(&scale_bytes, fp4_scale_bytes + p * VEC_BYTES, sizeof scale_bytes);
-    size_t at = ((size_t)p * d->steps + first) * d->rows, low_offset = (size_t)(d->low - d->high);
-    const int16_t *high = d->high + at * 2 * VEC_BYTES;
-    const float *unit = d->unit + at * VEC_LANES;
-    const uint8_t *has_low = d->has_low + p * d->steps + first;
-    DIGIT_EACH(DIGIT_LOAD)
-    w += p * VEC_BYTES;
-    for (uint32_t i = 0; i < count; i++, w += STEP_BYTES) {
-        if (p == 0)
-            __builtin_prefetch(w + ahead);
-        struct fp4 weights = fp4_at(w);
-        uint32_t four;
-        memcpy(&four, scale + 4 * i, 4);
-        vec_f32 weight_scale =
-            (vec_f32)((vec_u32)vec_pick((vec_u8)all_words(four), scale_bytes) >> 1);
-        uint32_t low_rows = has_low[i];
-        DIGIT_EACH(DIGIT_ADD)
-        high += rows * 2 * VEC_BYTES;
-        unit += rows * VEC_LANES;
-    }
-    DIGIT_EACH(DIGIT_STORE)
+// The scales of part p's words.
+INLINE vec_f32 fp4_scale(const uint8_t *scale, uint32_t p) {
+    uint32_t four;
+    vec_u8 bytes;
+    memcpy(&four, scale, 4);
+    memcpy(&bytes, fp4_scale_bytes + p * VEC_BYTES, sizeof bytes);
+    return (vec_f32)((vec_u32)vec_pick((vec_u8)all_words(four), bytes) >> 1);
 }
 
-#define DIGIT_CASE(r)                                                                              \
-    if (r < DIGIT_ROWS && d->rows == (r) + 1)                                                      \
-        digits_part_sum((r) + 1, d, p, first, count, w, scale, ahead, acc, acc_row);
-
-static __attribute__((noinline)) void digits_steps(const struct digits *d, uint32_t first,
-                                                   uint32_t count, const uint8_t *w,
-                                                   const uint8_t *scale, size_t ahead,
-                                                   float *acc, size_t acc_row) {
-    for (uint32_t p = 0; p < VEC_PARTS; p++, acc += VEC_LANES) {
-        DIGIT_EACH(DIGIT_CASE)
-    }
-}
-
-// acc + r * acc_row += n elements at k0 of output o and each row.
-static void digits_output(const struct digits *d, const struct lf_matrix *m, uint32_t o,
-                          uint32_t k0, uint32_t n, float *acc, size_t acc_row) {
-    const uint8_t *w = m->data + (size_t)o * (m->in / 2) + k0 / 2;
-    const uint8_t *scale = m->scale + (size_t)o * (m->in / 32) + k0 / 32;
-    uint32_t full = n / DIGIT_STEP, rows = DIGIT_AHEAD / (m->in / 2) + 1;
-    for (uint32_t i = 0; i < n / 32; i += 64)
-        __builtin_prefetch(scale + rows * (m->in / 32) + i);
-    digits_steps(d, 0, full, w, scale, (size_t)rows * (m->in / 2), acc, acc_row);
-    if (full == d->steps)
-        return;
-    uint8_t pad[STEP_BYTES] = {0}, pad_scale[4] = {127, 127, 127, 127};
-    memcpy(pad, w + full * STEP_BYTES, (n - full * DIGIT_STEP) / 2);
-    memcpy(pad_scale, scale + 4 * full, (n - full * DIGIT_STEP) / 32);
-    digits_steps(d, full, 1, pad, pad_scale, 0, acc, acc_row);
+// The words and scales of a row's end that fill no step, padded.
+static inline void fp4_pad(const struct packed *p, uint8_t words[STEP_BYTES], uint8_t scale[4]) {
+    uint32_t full = p->bytes / STEP_BYTES, left = p->scales - 4 * full;
+    memset(words, 0, STEP_BYTES);
+    memset(scale, 127, 4);
+    memcpy(words, p->data + full * STEP_BYTES, p->bytes - full * STEP_BYTES);
+    memcpy(scale, p->scale + 4 * full, left);
 }

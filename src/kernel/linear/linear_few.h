@@ -1,97 +1,55 @@
-// Two to eight rows of FP8: an output's weights stay in registers for up to four rows.
+// Two to eight rows of BF16 or FP8: words of some outputs are decoded in registers for a group.
 #pragma once
 #include "kernel/linear/linear_decode.h"
 #include "kernel/linear/linear_plain.h"
 
-enum { FEW_ROWS = 4, FEW_BLOCK = 1280 };
-
-// A block of x for up to FEW_ROWS rows: [step][part][element][row][VEC_LANES].
-struct few {
-    const float *x;
-    float *acc; // row r at r * acc_row
-    size_t acc_row, ahead;
+enum {
+    FEW_ROWS = 4,      // of a group
+    FEW_WIDTH = 6,     // outputs side by side, at most
+    FEW_OUTS = 96,     // of a task
+    FEW_PADDED = 12,   // outputs have room for a multiple, of all numbers side by side
+    FEW_FAR = 3,       // times as many outputs away is what comes to the second cache
+    FEW_BLOCK = 1280,  // elements of a row that is one block
+    FEW_BLOCKS = 1024, // of a block of a longer row, about
 };
 
-#define FEW_LOAD(r, part)                                                                          \
-    vec_f32 sum##r##part = {0};                                                                    \
-    if (rows > r)                                                                                  \
-        sum##r##part = load_f32(f->acc + r * f->acc_row + part * VEC_LANES);
-#define FEW_STORE(r, part)                                                                         \
-    if (rows > r)                                                                                  \
-        store_f32(f->acc + r * f->acc_row + part * VEC_LANES, sum##r##part);
-#define FEW_EACH(act) EACH_PART(act, 0) EACH_PART(act, 1) EACH_PART(act, 2) EACH_PART(act, 3)
-#define FEW_ROW(r, e, part)                                                                        \
-    if (rows > r)                                                                                  \
-        vec_fma_from(&sum##r##part, element[e],                                                    \
-                     x + ((part * 4 + (e)) * rows + r) * VEC_LANES);
-#define FEW_ELEMENT(e, part)                                                                       \
-    FEW_ROW(0, e, part)                                                                            \
-    FEW_ROW(1, e, part)                                                                            \
-    FEW_ROW(2, e, part)                                                                            \
-    FEW_ROW(3, e, part)
-// The words of a part, elements ascending.
-#define FEW_WORDS(unused, part)                                                                    \
-    {                                                                                              \
-        vec_u32 words = load_words(w + part * VEC_BYTES);                                          \
-        vec_f32 element[4];                                                                        \
-        seen = vec_max_u8(seen, (vec_u8)words + (vec_u8)words);                                    \
-        split_e4m3(words, element);                                                                \
-        FEW_ELEMENT(0, part)                                                                       \
-        FEW_ELEMENT(1, part)                                                                       \
-        FEW_ELEMENT(2, part)                                                                       \
-        FEW_ELEMENT(3, part)                                                                       \
-    }
+// One part of a block of k of some outputs by a group of rows.
+struct few {
+    const uint8_t *w[FEW_WIDTH]; // each output's block
+    const float *x;              // [part][step][element][row][VEC_LANES]
+    float *acc;                  // row r, output o at r * acc_row + o * LANES
+    size_t x_part, acc_row;
+    size_t near, far; // bytes to what comes into the first and the second cache meanwhile
+    uint32_t steps;
+    vec_u8 *seen; // FP8: the greatest of twice each code
+};
 
-// acc += one output's block; returns the greatest of twice each code. rows is a constant.
-INLINE vec_u8 few_output(const int rows, const struct packed *p, const struct few *f) {
-    const uint32_t steps = (p->bytes + STEP_BYTES - 1) / STEP_BYTES;
-    const float *x = f->x;
-    vec_u8 seen = {0};
-    FEW_EACH(FEW_LOAD)
-    for (uint32_t step = 0; step < steps; step++, x += 4 * rows * LANES) {
-        uint8_t pad[STEP_BYTES];
-        const uint8_t *w = step_bytes(p, step, pad);
-        __builtin_prefetch(w + f->ahead);
-        EACH_PART(FEW_WORDS, 0)
-    }
-    FEW_EACH(FEW_STORE)
-    return seen;
+// Rows of a group: all groups have about as many.
+static inline uint32_t few_rows(uint32_t rows) {
+    uint32_t groups = (rows + FEW_ROWS - 1) / FEW_ROWS;
+    return (rows + groups - 1) / groups;
 }
 
-// Alone, so that all sums stay in registers.
-#define FEW_FORM(rows)                                                                             \
-    static __attribute__((noinline)) bool few_##rows(const struct packed *p,                       \
-                                                     const struct few *f) {                        \
-        return !twice_has_nan(few_output(rows, p, f));                                             \
-    }
-FEW_FORM(1)
-FEW_FORM(2)
-FEW_FORM(3)
-FEW_FORM(4)
+// Named sums: compilers keep arrays of them in memory. rows and outs are constants.
+#define FEW_OF_ROW(act, r) act(r, 0) act(r, 1) act(r, 2) act(r, 3) act(r, 4) act(r, 5)
+#define FEW_EACH(act)                                                                              \
+    FEW_OF_ROW(act, 0) FEW_OF_ROW(act, 1) FEW_OF_ROW(act, 2) FEW_OF_ROW(act, 3)
+#define FEW_LOAD(r, o)                                                                             \
+    vec_f32 sum##r##o = {0};                                                                       \
+    if (rows > r && outs > o)                                                                      \
+        sum##r##o = load_f32(acc + (r)*f->acc_row + (o)*LANES);
+#define FEW_STORE(r, o)                                                                            \
+    if (rows > r && outs > o)                                                                      \
+        store_f32(acc + (r)*f->acc_row + (o)*LANES, sum##r##o);
 
-// acc += the products of rows and the block p of an output; false where an e4m3 NaN was met.
-static bool few_products(uint32_t rows, const struct packed *p, const struct few *f) {
-    static bool (*const forms[FEW_ROWS])(const struct packed *, const struct few *) = {
-        few_1, few_2, few_3, few_4};
-    return forms[rows - 1](p, f);
-}
+// A group of rows by some outputs, all parts.
+typedef void few_form(const struct few *f);
 
-// x of some rows times the scales of its blocks of 32 and 2^120; padding stays 0.
-static void fold_scales(const uint8_t *scale, uint32_t blocks, uint32_t rows, const float *x,
-                        float *folded) {
-    const uint32_t bias = E4M3_BIAS;
-    for (uint32_t b = 0; b < blocks; b += 2) {
-        uint32_t first = scale[b] + bias, second = b + 1 < blocks ? scale[b + 1] + bias : 127;
-        for (uint32_t p = 0; p < VEC_PARTS; p++) {
-            vec_f32 factor = e4m3_factor(p, first, second);
-            for (uint32_t i = 0; i < 4 * rows; i++, x += VEC_LANES, folded += VEC_LANES)
-                store_f32(folded, load_f32(x) * factor);
+// Lines far ahead come to the second cache, of which more can be on their way, then to the first.
+INLINE void few_fetch(const struct few *f, const int outs, uint32_t p, size_t at) {
+    for (int o = 0; o < outs; o++)
+        if ((uint32_t)o % VEC_PARTS == p) {
+            __builtin_prefetch(f->w[o] + f->far + at, 0, 2);
+            __builtin_prefetch(f->w[o] + f->near + at);
         }
-    }
-}
-
-// Whether x of that largest exponent times these scales and 2^120 is exact and finite.
-static bool can_fold(const uint8_t *scale, uint32_t n, uint32_t exponent) {
-    uint32_t high = 127 + 127 + 127 - E4M3_BIAS - 2 - exponent;
-    return exponent > 0 && bytes_within(scale, n, SCALE_LOW, (uint8_t)at_most(high, 254 - 120));
 }

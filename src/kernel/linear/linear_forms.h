@@ -1,13 +1,12 @@
 // The vector forms of a task: which of them runs, and what it leaves to the definition.
 #pragma once
-#include "kernel/linear/linear_pair.h"
 #include "kernel/linear/linear_row.h"
 #include "kernel/linear/linear_scratch.h"
 
 enum { ROW_IN_MAX = PANEL_FLOATS };
 
 // How a job's rows run first; what that leaves is done by tiles or by the definition.
-enum form { FORM_ROW, FORM_PAIR, FORM_FEW, FORM_TILES, FORM_DIGITS };
+enum form { FORM_ROW, FORM_FEW, FORM_TILES, FORM_DIGITS };
 
 static inline enum form job_form(const struct lf_linear_job *job) {
     enum lf_weight_format format = job->w->format;
@@ -17,7 +16,7 @@ static inline enum form job_form(const struct lf_linear_job *job) {
         return FORM_TILES;
     if (job->rows == 1 && job->w->in <= ROW_IN_MAX)
         return FORM_ROW;
-    return format == LF_WEIGHT_BF16 ? FORM_PAIR : FORM_FEW;
+    return FORM_FEW;
 }
 
 // Outputs of a task of few rows, about share: a multiple of 32, the FP8 block.
@@ -25,27 +24,11 @@ static inline uint32_t task_outputs(uint32_t share) {
     return near_share(share, 32, FEW_OUTS);
 }
 
-// The x of a block of one row or of few rows of FP8, in groups of FEW_ROWS, steps outermost.
-static void make_few_x(const struct lf_linear_job *job, uint32_t k0, uint32_t n, float *dst) {
-    enum lf_weight_format format = job->w->format;
-    uint32_t vectors = word_vectors(format, n);
-    for (uint32_t r = 0; r < job->rows; r += FEW_ROWS) {
-        struct x_rows x = rows_at(job, r, at_most(job->rows - r, FEW_ROWS), 0, k0);
-        struct places places = {.element = x.rows * VEC_LANES};
-        places.part = places.element * word_elements(format);
-        places.step = places.part * VEC_PARTS;
-        order_x(format, &x, n, dst + (size_t)r * vectors * LANES, places);
-    }
-}
-
 // Elements of a block of few rows, about the same for all blocks: x stays in the first cache.
 static inline uint32_t few_block(const struct lf_linear_job *job, uint32_t k0) {
-    uint32_t in = job->w->in, most = FEW_BLOCK;
+    uint32_t in = job->w->in, most = in <= FEW_BLOCK ? FEW_BLOCK : FEW_BLOCKS;
     if (job_form(job) == FORM_ROW)
         return at_most(in - k0, ROW_IN_MAX);
-    // Words of BF16 take twice the room beside it.
-    if (job_form(job) == FORM_PAIR && in > FEW_BLOCK)
-        most = PAIR_BLOCK;
     uint32_t blocks = (in + most - 1) / most;
     return at_most(in - k0, ceil_to((in + blocks - 1) / blocks, LANES * 4));
 }
@@ -74,10 +57,7 @@ static void make_input(const struct lf_linear_job *job, float *at, struct input 
     }
     for (uint32_t k0 = 0, n; k0 < m->in; k0 += n) {
         n = few_block(job, k0);
-        if (job_form(job) == FORM_PAIR)
-            make_x(job, 0, job->rows, PAIR_ROWS, k0, n, at + (size_t)job->rows * k0);
-        else
-            make_few_x(job, k0, n, at + (size_t)job->rows * k0);
+        make_x(job, 0, job->rows, few_rows(job->rows), k0, n, at + (size_t)job->rows * k0);
     }
 }
 
@@ -111,75 +91,79 @@ static bool run_row(const struct block *b, const struct input *shared, struct sc
     return true;
 }
 
-// One block of k of FP8 outputs that share scales; false where a NaN code was met.
-static bool few_outputs(const struct block *b, uint32_t o0, uint32_t end, uint32_t k0, uint32_t n,
-                        const float *x, struct scratch *s) {
+// acc += a block of k; rows of weights that end inside a step are padded.
+static void few_products(few_form *form, const struct packed *p, uint32_t outs, struct few f) {
+    uint32_t full = p->bytes / STEP_BYTES, steps = (p->bytes + STEP_BYTES - 1) / STEP_BYTES;
+    for (uint32_t i = 0; i < outs; i++)
+        f.w[i] = p[i].data;
+    f.steps = full;
+    form(&f);
+    if (full == steps)
+        return;
+    uint8_t pad[FEW_WIDTH][STEP_BYTES];
+    for (uint32_t i = 0; i < outs; i++)
+        f.w[i] = step_bytes(&p[i], full, pad[i]);
+    f.x += full * (f.x_part / steps), f.steps = 1, f.near = f.far = 0;
+    form(&f);
+}
+
+// One block of k of outputs o .. end-1, of FP8 outputs that share scales; x of all rows, in groups.
+static void few_outputs(const struct block *b, uint32_t o, uint32_t end, uint32_t k0, uint32_t n,
+                        const float *x, struct few f, float *folded) {
+    static few_form *const pairs[] = {pair_1, pair_2, pair_3, pair_4};
+    static few_form *const quads[] = {quad_1, quad_2, quad_3, quad_4};
     const struct lf_matrix *m = b->job->w;
-    bool clean = true;
-    struct few f = {.acc_row = b->outs * LANES, .x = s->work.panel};
-    for (uint32_t r = 0, rows; r < b->rows; r += rows) {
-        rows = at_most(b->rows - r, FEW_ROWS);
-        struct packed p = packed_at(m, b->o0 + o0, k0, n);
-        fold_scales(p.scale, p.scales, rows, x, s->work.panel);
-        for (uint32_t o = o0; o < end; o++) {
-            p = packed_at(m, b->o0 + o, k0, n);
-            f.ahead = b->o0 + o + 2 < m->out ? 2 * lf_matrix_row_bytes(m) : 0;
-            f.acc = s->work.acc + r * f.acc_row + o * LANES;
-            clean &= few_products(rows, &p, &f);
+    bool fp8 = m->format == LF_WEIGHT_FP8;
+    size_t row = lf_matrix_row_bytes(m), vectors = word_vectors(m->format, n);
+    for (uint32_t r = 0, rows, first = o; r < b->rows; r += rows, x += rows * vectors * LANES) {
+        rows = at_most(b->rows - r, few_rows(b->rows));
+        uint32_t width = fp8 ? QUAD_WIDTH : pair_width(rows);
+        struct packed p[FEW_WIDTH] = {packed_at(m, b->o0 + first, k0, n)};
+        if (fp8)
+            fold_scales(p, rows, x, folded);
+        f.x = fp8 ? folded : x, f.x_part = rows * vectors * VEC_LANES;
+        for (o = first; o < end; o += width) {
+            uint32_t left = m->out - b->o0 - o;
+            for (uint32_t i = 0; i < width; i++)
+                p[i] = packed_at(m, b->o0 + at_most(o + i, b->outs - 1), k0, n);
+            f.near = left >= 2 * width ? width * row : 0;
+            f.far = left >= (FEW_FAR + 1) * width ? FEW_FAR * width * row : 0;
+            struct few own = f;
+            own.acc += r * f.acc_row + o * LANES;
+            few_products((fp8 ? quads : pairs)[rows - 1], p, width, own);
         }
-        x += rows * word_vectors(m->format, n) * LANES;
     }
-    return clean;
+}
+
+// Whether all outputs' scales can go into x.
+static bool few_folds(const struct block *b, const struct input *input) {
+    bool folds = true;
+    for (uint32_t o = 0; b->job->w->format == LF_WEIGHT_FP8 && o < b->outs; o += 32) {
+        struct packed p = packed_at(b->job->w, b->o0 + o, 0, b->job->w->in);
+        folds = folds && can_fold(p.scale, p.scales, input->exponent);
+    }
+    return folds;
 }
 
 // False where only the tiles give the declared bits.
 static bool run_few(const struct block *b, const struct input *input, struct scratch *s) {
-    const struct lf_matrix *m = b->job->w;
-    bool clean = input->at != NULL;
-    for (uint32_t o = 0; o < b->outs; o += 32)
-        clean = clean && can_fold(packed_at(m, b->o0 + o, 0, m->in).scale, m->in / 32,
-                                  input->exponent);
-    memset(s->work.acc, 0, sizeof(float) * b->rows * b->outs * LANES);
-    for (uint32_t k0 = 0, n; clean && k0 < m->in; k0 += n) {
-        n = few_block(b->job, k0);
-        for (uint32_t o = 0; o < b->outs; o += 32)
-            clean &= few_outputs(b, o, at_most(b->outs, o + 32), k0, n,
-                                 input->at + (size_t)b->rows * k0, s);
-    }
-    if (clean)
-        store_sums(b, s->work.acc, b->outs * LANES);
-    return clean;
-}
-
-// One block of k of all outputs of BF16.
-static void pair_outputs(const struct block *b, uint32_t k0, uint32_t n, const float *x,
-                         struct scratch *s) {
-    const struct lf_matrix *m = b->job->w;
-    struct pair f = {.acc_row = ceil_to(b->outs, PAIR_OUTS) * LANES, .x = x};
-    for (uint32_t r = 0, rows; r < b->rows; r += rows) {
-        rows = at_most(b->rows - r, PAIR_ROWS);
-        for (uint32_t o = 0; o < b->outs; o += PAIR_OUTS) {
-            struct packed p[PAIR_OUTS];
-            for (uint32_t i = 0; i < PAIR_OUTS; i++)
-                p[i] = packed_at(m, b->o0 + at_most(o + i, b->outs - 1), k0, n);
-            bool more = b->o0 + o + 2 * PAIR_OUTS <= m->out;
-            f.ahead = more ? PAIR_OUTS * lf_matrix_row_bytes(m) : 0;
-            f.acc = s->work.acc + r * f.acc_row + o * LANES;
-            pair_products(rows, p, &f);
-        }
-        f.x += rows * word_vectors(m->format, n) * LANES;
-    }
-}
-
-static void run_pair(const struct block *b, const float *x, struct scratch *s) {
-    size_t acc_row = ceil_to(b->outs, PAIR_OUTS) * LANES;
-    uint32_t in = b->job->w->in;
+    uint32_t in = b->job->w->in, shared = b->job->w->format == LF_WEIGHT_FP8 ? 32 : b->outs;
+    size_t acc_row = ceil_to(b->outs, FEW_PADDED) * LANES;
+    vec_u8 seen = {0};
+    struct few f = {.acc = s->work.acc, .acc_row = acc_row, .seen = &seen};
+    if (!input->at || !few_folds(b, input))
+        return false;
     memset(s->work.acc, 0, sizeof(float) * b->rows * acc_row);
     for (uint32_t k0 = 0, n; k0 < in; k0 += n) {
         n = few_block(b->job, k0);
-        pair_outputs(b, k0, n, x + (size_t)b->rows * k0, s);
+        for (uint32_t o = 0; o < b->outs; o += shared)
+            few_outputs(b, o, at_most(b->outs, o + shared), k0, n,
+                        input->at + (size_t)b->rows * k0, f, s->work.panel);
     }
+    if (twice_has_nan(seen))
+        return false;
     store_sums(b, s->work.acc, acc_row);
+    return true;
 }
 
 // What a faster form leaves, and rows too long to be in order at once.
@@ -210,12 +194,6 @@ static void run_block(const struct block *b, const struct input *input, struct s
         return;
     case FORM_ROW:
         if (!run_row(b, input, s))
-            run_own(b, s);
-        return;
-    case FORM_PAIR:
-        if (input->at)
-            run_pair(b, input->at, s);
-        else
             run_own(b, s);
         return;
     case FORM_FEW:

@@ -4,9 +4,17 @@
 #include "kernel/linear/linear_words.h"
 
 // The two bf16 of each word.
+INLINE vec_f32 first_of_pair(vec_u32 words) {
+    return (vec_f32)(words << 16);
+}
+
+INLINE vec_f32 second_of_pair(vec_u32 words) {
+    return (vec_f32)(words & 0xFFFF0000u);
+}
+
 INLINE void split_pairs(vec_u32 words, vec_f32 *even, vec_f32 *odd) {
-    *even = (vec_f32)(words << 16);
-    *odd = (vec_f32)(words & 0xFFFF0000u);
+    *even = first_of_pair(words);
+    *odd = second_of_pair(words);
 }
 
 // Words 0, 2, 4 ... of a and b, and the others.

@@ -1,6 +1,6 @@
 // Rows put in order ahead of the products: floats for tiles, digits for MXFP4, in groups of rows.
 #pragma once
-#include "kernel/linear/linear_digits.h"
+#include "kernel/linear/linear_digit_rows.h"
 #include "kernel/linear/linear_tiles.h"
 
 enum {
@@ -103,11 +103,15 @@ static void redo_plain(const struct block *b, uint32_t no_digits, struct plain *
     for (uint32_t r = 0; r < b->rows; r++)
         for (uint32_t o = 0; no_digits >> r & 1 && o < b->outs; o += PLAIN_OUTS)
             plain_block(&(struct block){b->job, b->o0 + o, at_most(b->outs - o, PLAIN_OUTS),
-                                        b->r0 + r, 1}, room);
-    for (uint32_t o = b->o0; o < b->o0 + b->outs; o++)
-        if (!bytes_within(m->scale + (size_t)o * (m->in / 32), m->in / 32, FP4_SCALE_LOW,
-                          FP4_SCALE_HIGH))
-            plain_block(&(struct block){b->job, o, 1, b->r0, b->rows}, room);
+                                        b->r0 + r, 1, 0}, room);
+    // Scales of outputs follow each other.
+    size_t blocks = m->in / 32;
+    const uint8_t *scale = m->scale + b->o0 * blocks;
+    if (bytes_within(scale, b->outs * blocks, FP4_SCALE_LOW, FP4_SCALE_HIGH))
+        return;
+    for (uint32_t o = 0; o < b->outs; o++)
+        if (!bytes_within(scale + o * blocks, blocks, FP4_SCALE_LOW, FP4_SCALE_HIGH))
+            plain_block(&(struct block){b->job, b->o0 + o, 1, b->r0, b->rows, 0}, room);
 }
 
 // At most DIGITS_ROWS rows; returns those that have no digits.
@@ -122,9 +126,8 @@ static uint32_t digits_sums(const struct block *b, const float *const *x, float 
             const uint32_t *none;
             struct digits d = block_digits(b->job, rows, i, x[r / DIGIT_ROWS], &none);
             no_digits |= *none << r;
-            for (uint32_t o = 0; o < b->outs; o++)
-                digits_output(&d, m, b->o0 + o, i * block, at_most(m->in - i * block, block),
-                              acc + r * acc_row + o * LANES, acc_row);
+            digits_outputs(&d, m, b->o0, b->outs, i * block, at_most(m->in - i * block, block),
+                           acc + r * acc_row, acc_row);
         }
     return no_digits;
 }

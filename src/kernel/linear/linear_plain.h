@@ -15,6 +15,7 @@ enum {
 struct block {
     const struct lf_linear_job *job;
     uint32_t o0, outs, r0, rows;
+    uint32_t next; // outputs that are likely wanted after these; 0: not known
 };
 
 // Room of plain_block.

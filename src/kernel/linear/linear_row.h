@@ -1,8 +1,9 @@
 // One row of BF16 or FP8 weights: from the mapped file into the sums, four outputs side by side.
 #pragma once
-#include "kernel/linear/linear_few.h"
+#include "kernel/linear/linear_pair.h"
+#include "kernel/linear/linear_quad.h"
 
-enum { ROW_OUTS = 4, ROW_AHEAD = 1024 };
+enum { ROW_OUTS = 4, ROW_NEAR = 1024, ROW_FAR = 4096 };
 
 // Four outputs a quarter of all apart: independent chains, four streams however short a row is.
 struct row_group {
@@ -28,68 +29,65 @@ static void row_group_tail(const struct row_group *g, uint8_t pad[ROW_OUTS][STEP
         memcpy(pad[i], g->p[i] + g->full, g->row - g->full);
 }
 
-// Fetches what the streams read soon.
-INLINE void row_group_ahead(const struct row_group *g, size_t at) {
-    at += ROW_AHEAD;
-    at += at < g->row ? 0 : g->jump;
-    for (uint32_t i = 0; i < ROW_OUTS; i++)
-        __builtin_prefetch(g->p[i] + at);
-}
-
-// The products of VEC_LANES words, elements ascending.
-INLINE vec_f32 add_bf16(vec_u32 words, const float *x, vec_f32 sum) {
-    vec_f32 even, odd;
-    split_pairs(words, &even, &odd);
-    sum = vec_fma(even, load_f32(x), sum);
-    return vec_fma(odd, load_f32(x + VEC_LANES), sum);
-}
-
-// x holds 2^120 and the scales.
-INLINE vec_f32 add_fp8(vec_u32 words, const float *x, vec_f32 sum) {
-    vec_f32 part[4];
-    split_e4m3(words, part);
-    sum = vec_fma(part[0], load_f32(x), sum);
-    sum = vec_fma(part[1], load_f32(x + VEC_LANES), sum);
-    sum = vec_fma(part[2], load_f32(x + 2 * VEC_LANES), sum);
-    return vec_fma(part[3], load_f32(x + 3 * VEC_LANES), sum);
+// The products of VEC_LANES words. Streams take turns: all loads first fetch a third less.
+INLINE void row_words(const bool fp8, const bool fetches, const uint8_t *w, size_t ahead,
+                      const float *x, vec_f32 *sum, vec_u8 *seen) {
+    vec_u32 words = load_words(w);
+    if (fp8) {
+        vec_f32 part[4];
+        *seen = vec_max_u8(*seen, (vec_u8)words + (vec_u8)words);
+        split_e4m3(words, part);
+        for (int e = 0; e < 4; e++)
+            vec_fma_from(sum, part[e], x + e * VEC_LANES);
+    } else
+        vec_fma_from(sum, first_of_pair(words), x);
+    vec_read_again();
+    if (fetches) {
+        __builtin_prefetch(w + ahead + ROW_FAR, 0, 2);
+        __builtin_prefetch(w + ahead + ROW_NEAR);
+    }
+    if (!fp8)
+        vec_fma_from(sum, second_of_pair(load_words(w)), x + VEC_LANES);
+    vec_read_again();
 }
 
 // Named sums: compilers keep arrays of them in memory.
 #define ROW_EACH(act) EACH_PART(act, 0) EACH_PART(act, 1) EACH_PART(act, 2) EACH_PART(act, 3)
 #define ROW_ZERO(i, part) vec_f32 sum##i##part = {0};
 #define ROW_ADD(i, part)                                                                           \
-    {                                                                                              \
-        vec_u32 words = load_words(ROW_SOURCE(i) + part * VEC_BYTES);                              \
-        if (fp8) {                                                                                 \
-            seen = vec_max_u8(seen, (vec_u8)words + (vec_u8)words);                                \
-            sum##i##part = add_fp8(words, xs + part * elements * VEC_LANES, sum##i##part);         \
-        } else                                                                                     \
-            sum##i##part = add_bf16(words, xs + part * elements * VEC_LANES, sum##i##part);        \
-    }
+    row_words(fp8, ROW_FETCHES && part == 0, ROW_SOURCE(i) + part * VEC_BYTES, ahead,              \
+              xs + part * x_part, &sum##i##part, &seen);
 #define ROW_STORE(i, part) store_f32(partial[i] + part * VEC_LANES, sum##i##part);
 
 // Sums of some outputs; false when an e4m3 NaN was met: they are not to be used then.
 INLINE bool row_outputs(const bool fp8, const struct lf_matrix *m, const float *x, uint32_t o0,
                         uint32_t outs, float *sums) {
     const uint32_t elements = fp8 ? 4 : 2, quarter = (outs + ROW_OUTS - 1) / ROW_OUTS;
+    const size_t x_part = (size_t)word_vectors(m->format, m->in) * VEC_LANES;
     vec_u8 seen = {0};
     for (uint32_t o = 0; o < quarter; o++) {
         struct row_group g = row_group_at(m, o0, outs, quarter, o);
         float partial[ROW_OUTS][LANES], four[ROW_OUTS];
         const float *xs = x;
         ROW_EACH(ROW_ZERO)
-#define ROW_SOURCE(i) g.p[i] + at
-        for (size_t at = 0; at < g.full; at += STEP_BYTES, xs += elements * LANES) {
-            row_group_ahead(&g, at);
+#define ROW_SOURCE(i) p[i] + at
+#define ROW_FETCHES true
+        const uint8_t *p[ROW_OUTS] = {g.p[0], g.p[1], g.p[2], g.p[3]};
+        size_t ahead = 0;
+        for (size_t at = 0; at < g.full; at += STEP_BYTES, xs += elements * VEC_LANES) {
+            ahead = at + ROW_FAR < g.row ? 0 : g.jump;
             ROW_EACH(ROW_ADD)
         }
+#undef ROW_FETCHES
 #undef ROW_SOURCE
 #define ROW_SOURCE(i) pad[i]
+#define ROW_FETCHES false
         if (g.full < g.row) {
             uint8_t pad[ROW_OUTS][STEP_BYTES];
             row_group_tail(&g, pad);
             ROW_EACH(ROW_ADD)
         }
+#undef ROW_FETCHES
 #undef ROW_SOURCE
         ROW_EACH(ROW_STORE)
         lf_tree16_four(partial[0], four);
@@ -117,12 +115,11 @@ static bool row_sums(const struct lf_matrix *m, const float *x, uint32_t exponen
         row_bf16(m, x, o0, outs, sums);
         return true;
     }
-    uint32_t blocks = m->in / 32;
     for (uint32_t o = 0; o < outs; o += 32) {
-        const uint8_t *scale = m->scale + (size_t)((o0 + o) / 32) * blocks;
-        if (!can_fold(scale, blocks, exponent))
+        struct packed p = packed_at(m, o0 + o, 0, m->in);
+        if (!can_fold(p.scale, p.scales, exponent))
             return false;
-        fold_scales(scale, blocks, 1, x, folded);
+        fold_scales(&p, 1, x, folded);
         if (!row_fp8(m, folded, o0 + o, at_most(outs - o, 32), sums + o))
             return false;
     }

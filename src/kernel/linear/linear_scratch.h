@@ -1,11 +1,11 @@
 // What lies in a worker's scratch.
 #pragma once
 #include "device/pool.h"
+#include "kernel/linear/linear_few.h"
 #include "kernel/linear/linear_ordered.h"
 
 enum {
     GROUP_ROWS = 8, // few rows; more go in waves
-    FEW_OUTS = 96,  // of a task of few rows
     SHARED_FLOATS = 80 * 1024,
     SHARED_JOBS = 128,
     WAVE_JOBS = 128,

@@ -62,8 +62,40 @@ static inline float *panel_sums(const struct panel *p, uint32_t part, uint32_t r
     return p->acc + (rows * p->tiles + tile * TILE_ROWS) * TILE_OUTS * VEC_LANES;
 }
 
+// Packed weights that are decoded next: they come to the second cache, some lines with each tile.
+struct soon {
+    const uint8_t *w; // of the first output that is left
+    size_t row_bytes;
+    uint32_t outs, lines, line, each; // lines of an output, the next of them, those with a tile
+};
+
+// What follows the block of k at k0, where a panel has so many tiles.
+static struct soon soon_after(const struct block *b, uint32_t k0, uint32_t n, uint32_t tiles) {
+    const struct lf_matrix *m = b->job->w;
+    bool same = k0 + n < m->in;
+    uint32_t o0 = same ? b->o0 : b->next, k = same ? k0 + n : 0;
+    if ((!same && !b->next) || o0 >= m->out)
+        return (struct soon){0};
+    struct packed p = packed_at(m, o0, k, at_most(m->in - k, tile_block(m->in)));
+    struct soon s = {.w = p.data, .row_bytes = lf_matrix_row_bytes(m)};
+    s.outs = at_most(m->out - o0, b->outs);
+    s.lines = (p.bytes + STEP_BYTES - 1) / STEP_BYTES;
+    s.each = (s.outs * s.lines + tiles - 1) / tiles;
+    return s;
+}
+
+static inline void fetch_soon(struct soon *s) {
+    for (uint32_t i = 0; i < s->each && s->outs; i++) {
+        __builtin_prefetch(s->w + s->line * (size_t)STEP_BYTES, 0, 2);
+        if (++s->line == s->lines)
+            s->line = 0, s->outs--, s->w += s->row_bytes;
+    }
+}
+
 static void panel_block(const struct panel *p, uint32_t k0, uint32_t n) {
     const struct block *b = p->b;
+    uint32_t groups = (b->rows + TILE_ROWS - 1) / TILE_ROWS;
+    struct soon soon = soon_after(b, k0, n, VEC_PARTS * groups * p->tiles);
     struct tile t = {.vectors = word_vectors(b->job->w->format, n)};
     size_t tile_floats = (size_t)TILE_OUTS * t.vectors * LANES;
     for (uint32_t i = 0; i < p->tiles; i++)
@@ -76,6 +108,7 @@ static void panel_block(const struct panel *p, uint32_t k0, uint32_t n) {
             for (uint32_t i = 0; i < p->tiles; i++) {
                 t.w = p->w + i * tile_floats + (size_t)part * t.vectors * PANEL_VECTOR;
                 t.acc = panel_sums(p, part, r, i);
+                fetch_soon(&soon);
                 tile_products(&t);
             }
         }

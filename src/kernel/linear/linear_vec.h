@@ -48,6 +48,10 @@ enum {
     VEC_PARTS = 16 / VEC_LANES, // vectors that hold the 16 partials
 };
 
+INLINE vec_u32 all_words(uint32_t x) {
+    return x - (vec_u32){0};
+}
+
 // a * b + c, rounded once a lane.
 INLINE vec_f32 vec_fma(vec_f32 a, vec_f32 b, vec_f32 c) {
 #if defined(__AVX512F__)
@@ -80,6 +84,22 @@ INLINE void vec_fma_from(vec_f32 *sum, vec_f32 a, const float *b) {
     vec_f32 v;
     memcpy(&v, b, sizeof v);
     *sum = vec_fma(a, v, *sum);
+#endif
+}
+
+// What is read before and after comes from memory twice: a compiler would keep it and spill sums.
+INLINE void vec_read_again(void) {
+    __asm__ volatile("" ::: "memory");
+}
+
+// What follows of v is not made before.
+INLINE void vec_keep(vec_u16 *v) {
+#if defined(__AVX512F__)
+    __asm__ volatile("" : "+v"(*v));
+#elif defined(__AVX2__)
+    __asm__ volatile("" : "+x"(*v));
+#else
+    __asm__ volatile("" : "+w"(*v));
 #endif
 }
 
@@ -124,6 +144,29 @@ INLINE vec_i32 vec_pair_products_to(vec_i32 sum, vec_i16 a, vec_i16 b) {
 #endif
 }
 
+// Sums of two products of neighbouring bytes, a without a sign and at most 127; none past 16 bits.
+INLINE vec_i16 vec_byte_products(vec_u8 a, vec_u8 b) {
+#if defined(__AVX512F__)
+    return (vec_i16)_mm512_maddubs_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (vec_i16)_mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+#else
+    int8x16_t x = (int8x16_t)a, y = (int8x16_t)b;
+    return (vec_i16)vpaddq_s16(vmull_s8(vget_low_s8(x), vget_low_s8(y)), vmull_high_s8(x, y));
+#endif
+}
+
+// Sums of four such products, and of four of a second pair, times factor.
+INLINE vec_i32 vec_byte_sums(vec_u8 a, vec_u8 b, vec_u8 c, vec_u8 d, const int factor) {
+#if defined(__AVX512VNNI__)
+    __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), (__m512i)a, (__m512i)b);
+    return (vec_i32)_mm512_dpbusd_epi32(sum, (__m512i)c, (__m512i)d) * factor;
+#else
+    vec_i16 pairs = vec_byte_products(a, b) + vec_byte_products(c, d);
+    return vec_pair_products(pairs, (vec_i16)all_words((uint32_t)factor * 0x00010001u));
+#endif
+}
+
 // Byte i is byte index[i] of the table's 16, repeated in every 16 bytes; 0 for index 255.
 INLINE vec_u8 vec_pick(vec_u8 table, vec_u8 index) {
 #if defined(__AVX512F__)
@@ -154,6 +197,12 @@ INLINE vec_i16 load_i16(const int16_t *p) {
     return v;
 }
 
+INLINE vec_u8 load_i8(const int8_t *p) {
+    vec_u8 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
 INLINE void store_f32(float *p, vec_f32 v) {
     memcpy(p, &v, sizeof v);
 }
@@ -164,10 +213,6 @@ INLINE void store_words(void *p, vec_i32 v) {
 
 INLINE vec_f32 all_f32(float x) {
     return x - (vec_f32){0};
-}
-
-INLINE vec_u32 all_words(uint32_t x) {
-    return x - (vec_u32){0};
 }
 
 // 16 bytes in every 16 of the vector.

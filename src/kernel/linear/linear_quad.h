@@ -1,0 +1,88 @@
+// Two to eight rows of FP8: words of some outputs become pairs of bf16, elements in turn.
+#pragma once
+#include "kernel/linear/linear_few.h"
+
+// Outputs side by side: beside their sums the registers hold their codes.
+enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
+
+#define QUAD_EACH(act, ...)                                                                        \
+    act(0, __VA_ARGS__) act(1, __VA_ARGS__) act(2, __VA_ARGS__) act(3, __VA_ARGS__)
+#define QUAD_CODES(o, unused)                                                                      \
+    vec_u16 low##o = {0}, high##o = {0};                                                           \
+    if (QUAD_WIDTH > o) {                                                                          \
+        vec_u32 words = load_words(w[o] + at);                                                     \
+        greatest = vec_max_u8(greatest, (vec_u8)words + (vec_u8)words);                            \
+        split_codes(words, &low##o, &high##o);                                                     \
+    }
+#define QUAD_W(o, element, codes)                                                                  \
+    vec_f32 w##o = {0};                                                                            \
+    if (QUAD_WIDTH > o) {                                                                          \
+        vec_keep(&codes##o);                                                                       \
+        w##o = element((vec_u32)codes##o);                                                         \
+    }
+#define QUAD_FMA(o, r)                                                                             \
+    if (QUAD_WIDTH > o)                                                                            \
+        vec_fma_to(&sum##r##o, w##o, x##r);
+#define QUAD_ROW(r)                                                                                \
+    if (rows > r) {                                                                                \
+        vec_f32 x##r = load_f32(x + (r)*VEC_LANES);                                                \
+        QUAD_EACH(QUAD_FMA, r)                                                                     \
+    }
+#define QUAD_ELEMENT(element, codes)                                                               \
+    {                                                                                              \
+        QUAD_EACH(QUAD_W, element, codes)                                                          \
+        QUAD_ROW(0) QUAD_ROW(1) QUAD_ROW(2) QUAD_ROW(3)                                            \
+        x += rows * VEC_LANES;                                                                     \
+    }
+
+// acc += part p; rows is a constant where this is inlined.
+INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
+    const int outs = QUAD_WIDTH;
+    const uint8_t *w[QUAD_WIDTH];
+    const float *x = f->x + p * f->x_part;
+    float *acc = f->acc + p * VEC_LANES;
+    for (int o = 0; o < outs; o++)
+        w[o] = f->w[o] + p * VEC_BYTES;
+    FEW_EACH(FEW_LOAD)
+    for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
+        few_fetch(f, outs, p, at);
+        vec_u8 greatest = *f->seen;
+        QUAD_EACH(QUAD_CODES, )
+        *f->seen = greatest;
+        QUAD_ELEMENT(first_of_pair, low)
+        QUAD_ELEMENT(first_of_pair, high)
+        QUAD_ELEMENT(second_of_pair, low)
+        QUAD_ELEMENT(second_of_pair, high)
+    }
+    FEW_EACH(FEW_STORE)
+}
+
+// Alone, so that all sums stay in registers.
+#define QUAD_FORM(rows)                                                                            \
+    static __attribute__((noinline)) void quad_##rows(const struct few *f) {                       \
+        for (uint32_t p = 0; p < VEC_PARTS; p++)                                                   \
+            quad_part(rows, f, p);                                                                 \
+    }
+QUAD_FORM(1)
+QUAD_FORM(2)
+QUAD_FORM(3)
+QUAD_FORM(4)
+
+// x of some rows times the scales of its blocks of 32 and 2^120; padding stays 0.
+static void fold_scales(const struct packed *p, uint32_t rows, const float *x, float *folded) {
+    const uint32_t bias = E4M3_BIAS, blocks = p->scales;
+    for (uint32_t part = 0; part < VEC_PARTS; part++)
+        for (uint32_t b = 0; b < blocks; b += 2) {
+            uint32_t second = b + 1 < blocks ? p->scale[b + 1] + bias : 127;
+            vec_f32 factor = e4m3_factor(part, p->scale[b] + bias, second);
+            for (uint32_t i = 0; i < 4 * rows; i += 4, x += 4 * VEC_LANES, folded += 4 * VEC_LANES)
+                for (uint32_t e = 0; e < 4; e++)
+                    store_f32(folded + e * VEC_LANES, load_f32(x + e * VEC_LANES) * factor);
+        }
+}
+
+// Whether x of that largest exponent times these scales and 2^120 is exact and finite.
+static bool can_fold(const uint8_t *scale, uint32_t n, uint32_t exponent) {
+    uint32_t high = 127 + 127 + 127 - E4M3_BIAS - 2 - exponent;
+    return exponent > 0 && bytes_within(scale, n, SCALE_LOW, (uint8_t)at_most(high, 254 - 120));
+}
