@@ -103,16 +103,18 @@ __device__ static inline uint32_t lf_power_bf16x2(uint32_t biased_exponent) {
 // Whether one product is not enough: its factor is no bf16 number, or a code is NaN.
 template <enum lf_weight_format format, uint32_t words>
 __device__ static inline bool lf_is_odd(const uint32_t *word, uint32_t scale) {
-    uint32_t nan = 0;
     LF_CONTROL(15, if (scale == 255) return false;) // 15: scale 255 is read as a number
-    if constexpr (format == LF_WEIGHT_BF16)
+    if constexpr (format == LF_WEIGHT_BF16) {
         return false;
-    if constexpr (format == LF_WEIGHT_MXFP4)
+    } else if constexpr (format == LF_WEIGHT_MXFP4) {
         return lf_scale_is_odd(format, scale);
+    } else {
+        uint32_t nan = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < words; i++)
-        nan |= lf_nan_bits(word[i]);
-    return lf_scale_is_odd(format, scale) | ((nan & 0x80808080u) != 0);
+        for (uint32_t i = 0; i < words; i++)
+            nan |= lf_nan_bits(word[i]);
+        return lf_scale_is_odd(format, scale) | ((nan & 0x80808080u) != 0);
+    }
 }
 
 // What a scale's power of two and the places of codes come to, as bf16, where it is not odd.

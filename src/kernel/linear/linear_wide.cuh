@@ -55,23 +55,23 @@ __device__ static struct wide_scale_source<shape> seek_scales(const struct lf_li
 template <typename shape>
 __device__ static void load_scales(struct wide_scale_source<shape> *from,
                                    struct wide_scales<shape> *scale) {
-    if (shape::format == LF_WEIGHT_BF16)
-        return;
+    if constexpr (shape::format != LF_WEIGHT_BF16) {
 #pragma unroll
-    for (uint32_t i = 0; i < shape::blocks * shape::slabs; i++) {
-        const uint32_t b = i / shape::slabs, further = i % shape::slabs * shape::slab;
-        if (from->left <= (int32_t)further)
-            continue;
+        for (uint32_t i = 0; i < shape::blocks * shape::slabs; i++) {
+            const uint32_t b = i / shape::slabs, further = i % shape::slabs * shape::slab;
+            if (from->left <= (int32_t)further)
+                continue;
 #pragma unroll
-        for (uint32_t j = 0; j < from->outputs; j++)
-            scale->of[i][j] = lf_load_byte(from->at[b][j] + further / 32);
+            for (uint32_t j = 0; j < from->outputs; j++)
+                scale->of[i][j] = lf_load_byte(from->at[b][j] + further / 32);
+        }
+#pragma unroll
+        for (uint32_t b = 0; b < shape::blocks; b++)
+#pragma unroll
+            for (uint32_t j = 0; j < from->outputs; j++)
+                from->at[b][j] += shape::k / 32;
+        from->left -= shape::k;
     }
-#pragma unroll
-    for (uint32_t b = 0; b < shape::blocks; b++)
-#pragma unroll
-        for (uint32_t j = 0; j < from->outputs; j++)
-            from->at[b][j] += shape::k / 32;
-    from->left -= shape::k;
 }
 
 // A lane's codes of a slab: of its output and of that 8 further.
