@@ -46,7 +46,10 @@ INLINE vec_i32 row_sum(const uint8_t *packed, const int8_t *x, const int32_t *of
            (vec_i32)load_words(offset);
 }
 
-#define ROW_DIGITS_LOAD(unused, p) vec_f32 sum##p = load_f32(acc + (p)*VEC_LANES);
+#define ROW_DIGITS_LOAD(unused, p)                                                                 \
+    vec_f32 sum##p = {0};                                                                          \
+    if (!begins)                                                                                   \
+        sum##p = load_f32(acc + (p)*VEC_LANES);
 #define ROW_DIGITS_STORE(unused, p) store_f32(acc + (p)*VEC_LANES, sum##p);
 #define ROW_DIGITS_ADD(unused, p)                                                                  \
     {                                                                                              \
@@ -59,9 +62,10 @@ INLINE vec_i32 row_sum(const uint8_t *packed, const int8_t *x, const int32_t *of
         vec_fma_to(&sum##p, exact, fp4_scale(scale, p) * load_f32(d->unit + at * VEC_LANES));      \
     }
 
-// acc += steps first .. first+count-1 of an output, all parts of a step one after the other.
-INLINE void row_digits_steps(const bool fetches, const struct digits *d, uint32_t first,
-                             uint32_t count, const uint8_t *w, const uint8_t *scale, float *acc) {
+// acc, 0 where it begins, += steps first .. first+count-1 of an output, parts of a step in turn.
+INLINE void row_digits_steps(const bool fetches, bool begins, const struct digits *d,
+                             uint32_t first, uint32_t count, const uint8_t *w,
+                             const uint8_t *scale, float *acc) {
     const int8_t *x = (const int8_t *)(const void *)d->high;
     EACH_PART(ROW_DIGITS_LOAD, 0)
     for (uint32_t step = first; step < first + count; step++, w += STEP_BYTES, scale += 4) {
@@ -83,7 +87,7 @@ INLINE void touch_pages(const uint8_t *w, uintptr_t *last) {
     *last = group;
 }
 
-// acc + o * LANES += n elements at k0 of outputs o0 + o.
+// acc + o * LANES, 0 where k0 is, += n elements at k0 of outputs o0 + o.
 static __attribute__((noinline)) void row_digits_outputs(const struct digits *d,
                                                          const struct lf_matrix *m, uint32_t o0,
                                                          uint32_t outs, uint32_t k0, uint32_t n,
@@ -93,11 +97,11 @@ static __attribute__((noinline)) void row_digits_outputs(const struct digits *d,
         struct packed p = packed_at(m, o0 + o, k0, n);
         uint32_t full = n / DIGIT_STEP;
         touch_pages(p.data, &pages);
-        row_digits_steps(true, d, 0, full, p.data, p.scale, acc);
+        row_digits_steps(true, k0 == 0, d, 0, full, p.data, p.scale, acc);
         if (full == d->steps)
             continue;
         uint8_t pad[STEP_BYTES], pad_scale[4];
         fp4_pad(&p, pad, pad_scale);
-        row_digits_steps(false, d, full, 1, pad, pad_scale, acc);
+        row_digits_steps(false, false, d, full, 1, pad, pad_scale, acc);
     }
 }

@@ -70,16 +70,16 @@ static bool digits_store(struct digits *d, uint32_t r, const uint16_t *x, const 
 #define DIGIT_EACH(act) act(0) act(1) act(2) act(3) act(4) act(5) act(6) act(7)
 #define DIGIT_LOAD(r)                                                                              \
     vec_f32 sum##r = {0};                                                                          \
-    if (rows > r)                                                                                  \
+    if (rows > r && !begins)                                                                       \
         sum##r = load_f32(acc + (r)*acc_row);
 #define DIGIT_STORE(r)                                                                             \
     if (rows > r)                                                                                  \
         store_f32(acc + (r)*acc_row, sum##r);
 
-// The block's steps first .. first+count-1 of one output and part; rows is a constant.
-INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, uint32_t first,
-                            uint32_t count, const uint8_t *w, const uint8_t *scale, size_t ahead,
-                            float *acc, size_t acc_row) {
+// acc, 0 where it begins, += steps first .. of one output and part; rows is a constant.
+INLINE void digits_part_sum(const int rows, bool begins, const struct digits *d, uint32_t p,
+                            uint32_t first, uint32_t count, const uint8_t *w,
+                            const uint8_t *scale, size_t ahead, float *acc, size_t acc_row) {
     size_t at = ((size_t)p * d->steps + first) * d->rows, low_offset = (size_t)(d->low - d->high);
     const int16_t *high = d->high + at * 2 * VEC_BYTES;
     const float *unit = d->unit + at * VEC_LANES;
@@ -104,18 +104,18 @@ INLINE void digits_part_sum(const int rows, const struct digits *d, uint32_t p, 
 // Several rows: a single one has digits of its own.
 #define DIGIT_CASE(r)                                                                              \
     if ((r) && r < DIGIT_ROWS && d->rows == (r) + 1)                                               \
-        digits_part_sum((r) + 1, d, p, first, count, w, scale, ahead, acc, acc_row);
+        digits_part_sum((r) + 1, begins, d, p, first, count, w, scale, ahead, acc, acc_row);
 
-static __attribute__((noinline)) void digits_steps(const struct digits *d, uint32_t first,
-                                                   uint32_t count, const uint8_t *w,
-                                                   const uint8_t *scale, size_t ahead,
-                                                   float *acc, size_t acc_row) {
+static __attribute__((noinline)) void digits_steps(bool begins, const struct digits *d,
+                                                   uint32_t first, uint32_t count,
+                                                   const uint8_t *w, const uint8_t *scale,
+                                                   size_t ahead, float *acc, size_t acc_row) {
     for (uint32_t p = 0; p < VEC_PARTS; p++, acc += VEC_LANES) {
         DIGIT_EACH(DIGIT_CASE)
     }
 }
 
-// acc + r * acc_row + o * LANES += n elements at k0 of outputs o0 + o and each row.
+// acc + r * acc_row + o * LANES, 0 where k0 is, += n elements at k0 of outputs o0 + o and each row.
 static void digits_outputs(const struct digits *d, const struct lf_matrix *m, uint32_t o0,
                            uint32_t outs, uint32_t k0, uint32_t n, float *acc, size_t acc_row) {
     size_t ahead = DIGIT_AHEAD / (m->in / 2) + 1;
@@ -128,11 +128,11 @@ static void digits_outputs(const struct digits *d, const struct lf_matrix *m, ui
         uint32_t full = n / DIGIT_STEP;
         for (uint32_t i = 0; i < n / 32; i += 64)
             __builtin_prefetch(p.scale + ahead * (m->in / 32) + i);
-        digits_steps(d, 0, full, p.data, p.scale, ahead * (m->in / 2), acc, acc_row);
+        digits_steps(k0 == 0, d, 0, full, p.data, p.scale, ahead * (m->in / 2), acc, acc_row);
         if (full == d->steps)
             continue;
         uint8_t pad[STEP_BYTES], pad_scale[4];
         fp4_pad(&p, pad, pad_scale);
-        digits_steps(d, full, 1, pad, pad_scale, 0, acc, acc_row);
+        digits_steps(false, d, full, 1, pad, pad_scale, 0, acc, acc_row);
     }
 }

@@ -119,7 +119,6 @@ static uint32_t digits_sums(const struct block *b, const float *const *x, float 
     const struct lf_matrix *m = b->job->w;
     uint32_t no_digits = 0, block = ordered_block(b->job);
     size_t acc_row = b->outs * LANES;
-    memset(acc, 0, sizeof(float) * b->rows * acc_row);
     for (uint32_t i = 0; i < ordered_blocks(b->job); i++)
         for (uint32_t r = 0; r < b->rows; r += DIGIT_ROWS) {
             uint32_t rows = at_most(b->rows - r, DIGIT_ROWS);
