@@ -101,7 +101,7 @@ static __attribute__((noinline)) void row_digits_outputs(const struct digits *d,
         if (full == d->steps)
             continue;
         uint8_t pad[STEP_BYTES], pad_scale[4];
-        fp4_pad(&p, pad, pad_scale);
-        row_digits_steps(false, false, d, full, 1, pad, pad_scale, acc);
+        fp4_scale_pad(&p, full, pad_scale);
+        row_digits_steps(false, false, d, full, 1, step_bytes(&p, full, pad), pad_scale, acc);
     }
 }

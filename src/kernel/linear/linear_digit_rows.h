@@ -132,7 +132,7 @@ static void digits_outputs(const struct digits *d, const struct lf_matrix *m, ui
         if (full == d->steps)
             continue;
         uint8_t pad[STEP_BYTES], pad_scale[4];
-        fp4_pad(&p, pad, pad_scale);
-        digits_steps(false, d, full, 1, pad, pad_scale, 0, acc, acc_row);
+        fp4_scale_pad(&p, full, pad_scale);
+        digits_steps(false, d, full, 1, step_bytes(&p, full, pad), pad_scale, 0, acc, acc_row);
     }
 }

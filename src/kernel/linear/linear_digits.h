@@ -131,11 +131,8 @@ INLINE vec_f32 fp4_scale(const uint8_t *scale, uint32_t p) {
     return (vec_f32)((vec_u32)vec_pick((vec_u8)all_words(four), bytes) >> 1);
 }
 
-// The words and scales of a row's end that fill no step, padded.
-static inline void fp4_pad(const struct packed *p, uint8_t words[STEP_BYTES], uint8_t scale[4]) {
-    uint32_t full = p->bytes / STEP_BYTES, left = p->scales - 4 * full;
-    memset(words, 0, STEP_BYTES);
+// The scales of a step that the row's end does not fill, padded with 1.
+static inline void fp4_scale_pad(const struct packed *p, uint32_t step, uint8_t scale[4]) {
     memset(scale, 127, 4);
-    memcpy(words, p->data + full * STEP_BYTES, p->bytes - full * STEP_BYTES);
-    memcpy(scale, p->scale + 4 * full, left);
+    memcpy(scale, p->scale + 4 * step, p->scales - 4 * step);
 }

@@ -42,8 +42,23 @@ static inline uint32_t few_rows(uint32_t rows) {
     if (rows > r && outs > o)                                                                      \
         store_f32(acc + (r)*f->acc_row + (o)*LANES, sum##r##o);
 
-// A group of rows by some outputs, all parts.
+// Part p's weights, x and sums; FEW_EACH(FEW_STORE) ends what this begins.
+#define FEW_BEGIN                                                                                  \
+    const uint8_t *w[FEW_WIDTH];                                                                   \
+    const float *x = f->x + p * f->x_part;                                                         \
+    float *acc = f->acc + p * VEC_LANES;                                                           \
+    for (int o = 0; o < outs; o++)                                                                 \
+        w[o] = f->w[o] + p * VEC_BYTES;                                                            \
+    FEW_EACH(FEW_LOAD)
+
+// A group of rows by some outputs, all parts. Alone, so that all sums stay in registers.
 typedef void few_form(const struct few *f);
+#define FEW_FORM(part, rows)                                                                       \
+    static __attribute__((noinline)) void part##_##rows(const struct few *f) {                     \
+        for (uint32_t p = 0; p < VEC_PARTS; p++)                                                   \
+            part##_part(rows, f, p);                                                               \
+    }
+#define FEW_FORMS(part) FEW_FORM(part, 1) FEW_FORM(part, 2) FEW_FORM(part, 3) FEW_FORM(part, 4)
 
 // Lines far ahead come to the second cache, of which more can be on their way, then to the first.
 INLINE void few_fetch(const struct few *f, const int outs, uint32_t p, size_t at) {

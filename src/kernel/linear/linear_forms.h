@@ -1,5 +1,6 @@
 // The vector forms of a task: which of them runs, and what it leaves to the definition.
 #pragma once
+#include "kernel/linear/linear_pair.h"
 #include "kernel/linear/linear_row.h"
 #include "kernel/linear/linear_scratch.h"
 
@@ -107,22 +108,22 @@ static void few_products(few_form *form, const struct packed *p, uint32_t outs, 
     form(&f);
 }
 
-// One block of k of outputs o .. end-1, of FP8 outputs that share scales; x of all rows, in groups.
-static void few_outputs(const struct block *b, uint32_t o, uint32_t end, uint32_t k0, uint32_t n,
-                        const float *x, struct few f, float *folded) {
+// A block of k of outputs first .. end-1, of FP8 those that share scales; x of rows in groups.
+static void few_outputs(const struct block *b, uint32_t first, uint32_t end, uint32_t k0,
+                        uint32_t n, const float *x, struct few f, float *folded) {
     static few_form *const pairs[] = {pair_1, pair_2, pair_3, pair_4};
     static few_form *const quads[] = {quad_1, quad_2, quad_3, quad_4};
     const struct lf_matrix *m = b->job->w;
     bool fp8 = m->format == LF_WEIGHT_FP8;
     size_t row = lf_matrix_row_bytes(m), vectors = word_vectors(m->format, n);
-    for (uint32_t r = 0, rows, first = o; r < b->rows; r += rows, x += rows * vectors * LANES) {
+    for (uint32_t r = 0, rows; r < b->rows; r += rows, x += rows * vectors * LANES) {
         rows = at_most(b->rows - r, few_rows(b->rows));
         uint32_t width = fp8 ? QUAD_WIDTH : pair_width(rows);
         struct packed p[FEW_WIDTH] = {packed_at(m, b->o0 + first, k0, n)};
         if (fp8)
             fold_scales(p, rows, x, folded);
         f.x = fp8 ? folded : x, f.x_part = rows * vectors * VEC_LANES;
-        for (o = first; o < end; o += width) {
+        for (uint32_t o = first; o < end; o += width) {
             uint32_t left = m->out - b->o0 - o;
             for (uint32_t i = 0; i < width; i++)
                 p[i] = packed_at(m, b->o0 + at_most(o + i, b->outs - 1), k0, n);

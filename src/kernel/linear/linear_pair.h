@@ -37,14 +37,10 @@ static inline uint32_t pair_width(uint32_t rows) {
     }                                                                                              \
     x += rows * VEC_LANES;
 
-// acc += part p; rows and outs are constants where this is inlined.
-INLINE void pair_part(const int rows, const int outs, const struct few *f, uint32_t p) {
-    const uint8_t *w[FEW_WIDTH];
-    const float *x = f->x + p * f->x_part;
-    float *acc = f->acc + p * VEC_LANES;
-    for (int o = 0; o < outs; o++)
-        w[o] = f->w[o] + p * VEC_BYTES;
-    FEW_EACH(FEW_LOAD)
+// acc += part p; rows is a constant where this is inlined.
+INLINE void pair_part(const int rows, const struct few *f, uint32_t p) {
+    const int outs = (int)pair_width((uint32_t)rows);
+    FEW_BEGIN
     for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
         few_fetch(f, outs, p, at);
         PAIR_ELEMENT(first_of_pair)
@@ -53,14 +49,4 @@ INLINE void pair_part(const int rows, const int outs, const struct few *f, uint3
     }
     FEW_EACH(FEW_STORE)
 }
-
-// Alone, so that all sums stay in registers.
-#define PAIR_FORM(rows)                                                                            \
-    static __attribute__((noinline)) void pair_##rows(const struct few *f) {                       \
-        for (uint32_t p = 0; p < VEC_PARTS; p++)                                                   \
-            pair_part(rows, (int)at_most(PAIR_SUMS / rows, FEW_WIDTH), f, p);                      \
-    }
-PAIR_FORM(1)
-PAIR_FORM(2)
-PAIR_FORM(3)
-PAIR_FORM(4)
+FEW_FORMS(pair)

@@ -38,12 +38,7 @@ enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
 // acc += part p; rows is a constant where this is inlined.
 INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
     const int outs = QUAD_WIDTH;
-    const uint8_t *w[QUAD_WIDTH];
-    const float *x = f->x + p * f->x_part;
-    float *acc = f->acc + p * VEC_LANES;
-    for (int o = 0; o < outs; o++)
-        w[o] = f->w[o] + p * VEC_BYTES;
-    FEW_EACH(FEW_LOAD)
+    FEW_BEGIN
     for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
         few_fetch(f, outs, p, at);
         vec_u8 greatest = *f->seen;
@@ -56,17 +51,7 @@ INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
     }
     FEW_EACH(FEW_STORE)
 }
-
-// Alone, so that all sums stay in registers.
-#define QUAD_FORM(rows)                                                                            \
-    static __attribute__((noinline)) void quad_##rows(const struct few *f) {                       \
-        for (uint32_t p = 0; p < VEC_PARTS; p++)                                                   \
-            quad_part(rows, f, p);                                                                 \
-    }
-QUAD_FORM(1)
-QUAD_FORM(2)
-QUAD_FORM(3)
-QUAD_FORM(4)
+FEW_FORMS(quad)
 
 // x of some rows times the scales of its blocks of 32 and 2^120; padding stays 0.
 static void fold_scales(const struct packed *p, uint32_t rows, const float *x, float *folded) {

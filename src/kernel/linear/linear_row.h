@@ -1,6 +1,5 @@
 // One row of BF16 or FP8 weights: from the mapped file into the sums, four outputs side by side.
 #pragma once
-#include "kernel/linear/linear_pair.h"
 #include "kernel/linear/linear_quad.h"
 
 enum { ROW_OUTS = 4, ROW_NEAR = 1024, ROW_FAR = 4096 };
