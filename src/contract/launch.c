@@ -160,15 +160,25 @@ static void run_on_cpu(struct lf_launch *launch) {
         check_scratch(trial, pool, scratch);
 }
 
+// Weights that a device has in another order are turned around a launch, so that gates know one.
+static void turn_weights(struct lf_launch *launch, bool back) {
+    const struct lf_record *record = launch->call.trial->record;
+    if (record->cuda_turn)
+        record->cuda_turn(launch->call.args, back);
+}
+
 static void run_on_cuda(struct lf_launch *launch) {
     struct lf_trial *trial = launch->call.trial;
     struct lf_error err = LF_ERROR_INIT;
     struct lf_cuda *cuda = trial->device->cuda;
     if (trial->gate == LF_GATE_ROWS)
         lf_trial_cuda_disturb(trial->device);
+    turn_weights(launch, false);
     trial->entry->call(trial->entry->fn[LF_SET_CUDA], &(struct lf_device){.cuda = cuda},
                        launch->call.args);
-    if (lf_cuda_wait(cuda, &err) != LF_OK)
+    enum lf_status status = lf_cuda_wait(cuda, &err);
+    turn_weights(launch, true);
+    if (status != LF_OK)
         lf_trial_fail(trial, "%u rows: %s", launch->call.rows, err.text);
 }
 

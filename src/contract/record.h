@@ -146,6 +146,8 @@ struct lf_record {
     uint32_t hostile;
     void (*edges)(struct lf_trial *trial, const struct lf_shape *shape);
     const struct lf_own_sums *cuda_sums; // NULL: CUDA has the CPU's bits
+    // Weights of a bound call in the order that CUDA reads, or back as they were; NULL: one order.
+    void (*cuda_turn)(void *args, bool back);
     // Gate 2 of kernels with state: windows of lanes cut differently; NULL: rows are all there is.
     void (*windows)(struct lf_trial *trial, const struct lf_shape *shape);
     size_t (*scratch)(const void *args); // bytes a thread; NULL: none

@@ -16,6 +16,11 @@ void lf_linear_look_cuda(struct lf_device *device, const struct lf_matrix *m, ui
     LF_ASSERT(!"a device");
 }
 
+void lf_linear_turn_cuda(struct lf_device *device, void *codes, uint64_t bytes) {
+    (void)device, (void)codes, (void)bytes;
+    LF_ASSERT(!"a device");
+}
+
 void lf_limit_read(struct lf_device *device, const void *from, size_t bytes, uint32_t *to) {
     (void)device, (void)from, (void)bytes, (void)to;
     LF_ASSERT(!"a device");

@@ -18,6 +18,7 @@ struct piece {
     void *place;
     const uint8_t *from;
     uint64_t bytes;
+    bool turns; // codes that a device has in another order (linear_turn.h)
 };
 
 // All of them, and the matrices whose codes may be odd; piece, matrix NULL: counts.
@@ -29,14 +30,18 @@ struct pieces {
 };
 
 // Pointers of any type are kept alike, so they are read and written as bytes.
-static void add(struct pieces *p, void *place, uint64_t bytes) {
+static void add_codes(struct pieces *p, void *place, uint64_t bytes, bool turns) {
     const uint8_t *from;
     memcpy(&from, place, sizeof from);
     if (!from || !bytes)
         return;
     if (p->piece)
-        p->piece[p->n] = (struct piece){place, from, bytes};
+        p->piece[p->n] = (struct piece){place, from, bytes, turns};
     p->n++;
+}
+
+static void add(struct pieces *p, void *place, uint64_t bytes) {
+    add_codes(p, place, bytes, false);
 }
 
 static void add_bf16(struct pieces *p, const uint16_t **place, uint64_t count) {
@@ -53,7 +58,7 @@ static void add_matrix(struct pieces *p, struct lf_matrix *m) {
             p->matrix[p->n_matrices] = m;
         p->n_matrices++;
     }
-    add(p, &m->data, m->out * lf_matrix_row_bytes(m));
+    add_codes(p, &m->data, m->out * lf_matrix_row_bytes(m), m->format == LF_WEIGHT_MXFP4);
     add(p, &m->scale, lf_matrix_scale_bytes(m));
 }
 
@@ -256,6 +261,17 @@ static void close_halves(struct batch *b) {
             free(b->half[i]);
 }
 
+// A tensor that several pointers name is turned once.
+static void turn_codes(const struct lf_weights_move *move, const struct pieces *p) {
+    struct lf_device device = {.cuda = move->cuda};
+    for (uint64_t i = 0; move->cuda && i < p->n; i++) {
+        void *there;
+        memcpy(&there, p->piece[i].place, sizeof there);
+        if (p->piece[i].turns && !is_again(p, i))
+            lf_linear_turn_cuda(&device, there, p->piece[i].bytes);
+    }
+}
+
 // Most maps need not look for odd weights in each round: it is known from here on.
 static enum lf_status find_regular(const struct lf_weights_move *move, const struct pieces *p,
                                    struct lf_error *err) {
@@ -304,8 +320,10 @@ enum lf_status lf_weights_move(struct lf_weights_move *move, struct lf_weights *
     if (!move->block)
         lf_fail(err, LF_E_MEM, "no memory for weights of %.2f GB on the device",
                 (double)move->bytes / GB);
-    else if (open_halves(&batch, err) == LF_OK && send_all(&batch, &p, err) == LF_OK)
+    else if (open_halves(&batch, err) == LF_OK && send_all(&batch, &p, err) == LF_OK) {
+        turn_codes(move, &p);
         (void)!find_regular(move, &p, err);
+    }
     close_halves(&batch);
     free(p.piece);
     free(p.matrix);

@@ -4,6 +4,7 @@
 #include "kernel/linear/linear_groups.h"
 #include "kernel/linear/linear_regular.h"
 #include "kernel/linear/linear_steps.h"
+#include "kernel/linear/linear_turn.h"
 
 #define MIRROR(c, args, field) ((args).field = check_mirror(c, (args).field))
 
@@ -102,6 +103,18 @@ static struct lf_linear_job new_job(struct check *c, const struct lf_matrix *w, 
     return job;
 }
 
+// Codes as a device has them; on_device: the mirror's, by its own kernel.
+static void turn_codes(struct check *c, const struct lf_matrix *m, bool on_device) {
+    size_t bytes = m->out * lf_matrix_row_bytes(m);
+    uint32_t *word = (uint32_t *)(uintptr_t)m->data;
+    if (m->format != LF_WEIGHT_MXFP4)
+        return;
+    if (on_device)
+        lf_linear_turn_cuda(&c->on, check_mirror(c, word), bytes);
+    for (size_t i = 0; !on_device && i < bytes / sizeof *word; i++)
+        word[i] = lf_mxfp4_turned(word[i]);
+}
+
 static void linear_problem(struct check *c, const char *name, const struct map *map, uint32_t n,
                            enum style style) {
     struct lf_matrix weight[JOBS_MAX], weight_at[JOBS_MAX];
@@ -122,16 +135,20 @@ static void linear_problem(struct check *c, const char *name, const struct map *
     memset(is_odd, 0, n * sizeof *is_odd);
     check_keep(c);
     expect(c, &a);
-    for (uint32_t j = 0; j < n; j++)
+    for (uint32_t j = 0; j < n; j++) {
         is_odd[j] = !lf_linear_is_regular(&weight[j]);
+        turn_codes(c, &weight[j], false);
+    }
     // Once as maps that may be odd, once as what they are, and as groups of known rows in all.
     for (int turn = 0; turn < 2; turn++) {
         for (uint32_t j = 0; j < n; j++)
             weight_at[j].is_regular = turn && lf_linear_is_regular(&weight[j]);
         check_send(c);
-        for (uint32_t j = 0; j < n; j++)
+        for (uint32_t j = 0; j < n; j++) {
+            turn_codes(c, &weight[j], true);
             if (lf_matrix_quantizes_input(&weight[j]))
                 lf_linear_look_cuda(&c->on, &weight_at[j], check_mirror(c, is_odd + j));
+        }
         d.groups_are_old = turn;
         d.group_rows = turn && n > 2 ? GROUP_FIRST + map[2].rows : 0;
         lf_cuda_kernels.linear(&c->on, &d);

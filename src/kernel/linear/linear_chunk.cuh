@@ -3,6 +3,7 @@
 #include "format/matrix.h"
 #include "kernel/linear/linear_jobs.cuh"
 #include "kernel/linear/linear_regular.h"
+#include "kernel/linear/linear_turn.h"
 #include "kernel/linear/mma.cuh"
 #include "kernel/linear/stream.cuh"
 #include "kernel/packed_row.cuh"
@@ -78,21 +79,20 @@ __device__ static inline void lf_fp8_pairs_any(uint32_t word, float scale, uint3
                                lf_cache_e4m3((uint8_t)(word >> (16 * i + 8))) * scale);
 }
 
-// Eight codes as pairs (0, 4), (1, 5), (2, 6), (3, 7); in bf16's places value * 2^-126.
+// Eight turned codes as pairs.
 __device__ static inline void lf_mxfp4_pairs(uint32_t word, uint32_t factor, uint32_t pair[4]) {
-    // A product puts a code both where its sign and where its size belongs.
-    const uint32_t even = 0x000F000Fu, odd = 0x00F000F0u, places = 0x81C081C0u, upper = word >> 8;
-    pair[0] = lf_mul_bf16x2((word & even) * 0x1040u & places, factor);
-    pair[1] = lf_mul_bf16x2((word & odd) * 0x0104u & places, factor);
-    pair[2] = lf_mul_bf16x2((upper & even) * 0x1040u & places, factor);
-    pair[3] = lf_mul_bf16x2((upper & odd) * 0x0104u & places, factor);
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++)
+        pair[i] = lf_mul_bf16x2(lf_mxfp4_pair(word, i), factor);
 }
 
 // The same for any scale.
 __device__ static inline void lf_mxfp4_pairs_any(uint32_t word, float scale, uint32_t pair[4]) {
-    for (uint32_t i = 0; i < 4; i++)
-        pair[i] = lf_pair_bf16(lf_e2m1_value(word >> 4 * i) * scale,
-                               lf_e2m1_value(word >> (4 * i + 16)) * scale);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t both = lf_mxfp4_pair(word, i);
+        pair[i] = lf_pair_bf16(lf_f32_from_bits(both << 16) * 0x1p126f * scale,
+                               lf_f32_from_bits(both & 0xFFFF0000u) * 0x1p126f * scale);
+    }
 }
 
 // A power of two in both halves, as bf16.
@@ -179,10 +179,6 @@ __device__ static inline void lf_order_x(uint32_t word[4]) {
     LF_CONTROL(17, return;) // 17: MXFP4's x in the order of the others
     if (format != LF_WEIGHT_MXFP4)
         return;
-    uint32_t pair[4] = {
-        __byte_perm(word[0], word[2], 0x5410), __byte_perm(word[0], word[2], 0x7632),
-        __byte_perm(word[1], word[3], 0x5410), __byte_perm(word[1], word[3], 0x7632)};
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++)
-        word[i] = pair[i];
+    uint32_t second = word[1];
+    word[1] = word[2], word[2] = second;
 }

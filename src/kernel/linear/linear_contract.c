@@ -6,6 +6,7 @@
 #include "base/quant.h"
 #include "contract/record.h"
 #include "kernel/linear/linear_contract.h"
+#include "kernel/linear/linear_turn.h"
 #include "kernel/table.h"
 
 enum {
@@ -172,6 +173,14 @@ static void bind(const struct lf_call *call, void *args) {
         bind_groups(map, call->rows, map->grouped == 2 ? call->data[INDEX] : NULL);
 }
 
+static void cuda_turn(void *args, bool back) {
+    const struct lf_linear_map *map = args;
+    uint32_t *word = (uint32_t *)(uintptr_t)map->w.data;
+    size_t words = map->w.out * lf_matrix_row_bytes(&map->w) / sizeof *word;
+    for (size_t i = 0; map->w.format == LF_WEIGHT_MXFP4 && i < words; i++)
+        word[i] = back ? lf_mxfp4_published(word[i]) : lf_mxfp4_turned(word[i]);
+}
+
 // g(D) sum |w x|, and what subnormal sums lose.
 double lf_linear_error(double depth, double ref, double magnitude) {
     return isfinite(ref) ? lf_check_gamma(depth) * magnitude + depth * 0x1p-149 : 0.0;
@@ -290,7 +299,7 @@ static const struct lf_control controls[] = {
 const struct lf_record lf_linear_record = {
     .name = "linear", .file = "src/kernel/linear/linear_cpu.c", .contract = LF_LINEAR_CONTRACT,
     .operands = OPERANDS, .shapes = shapes, .ragged = ragged, .describe = describe, .bind = bind,
-    .bound = bound, .cuda_sums = &lf_linear_cuda_sums,
+    .bound = bound, .cuda_sums = &lf_linear_cuda_sums, .cuda_turn = cuda_turn,
     .hostile = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4, .edges = edges, .scratch = scratch,
     .products = products, .cuda_products = cuda_products, .stack_bytes = 24576,
     .controls = controls, .n_controls = sizeof controls / sizeof *controls,

@@ -307,3 +307,10 @@ void lf_linear_look_cuda(struct lf_device *device, const struct lf_matrix *m, ui
     lf_cuda_launch(device, "linear", linear_look,
                    dim3(blocks < LOOK_BLOCKS ? blocks : (uint32_t)LOOK_BLOCKS), LOOK_THREADS, look);
 }
+
+void lf_linear_turn_cuda(struct lf_device *device, void *codes, uint64_t bytes) {
+    struct turn turn = {(uint32_t *)codes, bytes / sizeof(uint32_t)};
+    uint32_t blocks = lf_blocks(turn.words, LOOK_THREADS * LOOK_BYTES / sizeof(uint32_t));
+    lf_cuda_launch(device, "linear", linear_turn,
+                   dim3(blocks < LOOK_BLOCKS ? blocks : (uint32_t)LOOK_BLOCKS), LOOK_THREADS, turn);
+}

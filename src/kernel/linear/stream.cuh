@@ -107,10 +107,12 @@ __device__ static inline void lf_copy_16(void *to, const void *from, bool is_the
 
 // The same of what is read once: the second cache gives it up before code and what kernels pass on.
 __device__ static inline void lf_copy_16_once(void *to, const void *from, bool is_there) {
-    asm volatile("{ .reg .b64 first; createpolicy.fractional.L2::evict_first.b64 first, 1.0; "
-                 "cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, first; }"
-                 ::"r"((uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(is_there ? 16 : 0)
+    uint64_t first;
+    // Not volatile: the compiler makes it once for many copies.
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(is_there ? 16 : 0), "l"(first)
                  : "memory");
 }
 
