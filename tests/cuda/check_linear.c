@@ -119,6 +119,7 @@ static void linear_problem(struct check *c, const char *name, const struct map *
                            enum style style) {
     struct lf_matrix weight[JOBS_MAX], weight_at[JOBS_MAX];
     struct lf_linear_job job[JOBS_MAX], job_at[JOBS_MAX];
+    struct lf_error err = LF_ERROR_INIT;
     check_start(c, "%s: format %d, %u x %u, %u rows, style %d", name, map[0].format, map[0].out,
                 map[0].in, map[0].rows, style);
     for (uint32_t j = 0; j < n; j++) {
@@ -149,6 +150,8 @@ static void linear_problem(struct check *c, const char *name, const struct map *
             if (lf_matrix_quantizes_input(&weight[j]))
                 lf_linear_look_cuda(&c->on, &weight_at[j], check_mirror(c, is_odd + j));
         }
+        // Maps may read their weights before launches ahead have ended.
+        LF_ASSERT(lf_cuda_wait(c->on.cuda, &err) == LF_OK);
         d.groups_are_old = turn;
         d.group_rows = turn && n > 2 ? GROUP_FIRST + map[2].rows : 0;
         lf_cuda_kernels.linear(&c->on, &d);
@@ -188,7 +191,10 @@ static void linear_small(struct check *c, const struct sizes *s) {
         linear_problem(c, s->name, &mixed[1], 1, STYLE_WIDE);
     }
     // Where the host plays: more tiles than those that blocks have from the start.
-    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 3000, 96, 3}, 1, STYLE_NORMAL);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 4000, 96, 3}, 1, STYLE_NORMAL);
+    // Of one row, and of two, of which teams take a tile in two rounds.
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 520, 5120, 1}, 1, STYLE_NORMAL);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 520, 5120, 2}, 1, STYLE_WIDE);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_FP8, 2400, 96, 9}, 1, STYLE_WIDE);
     // There: tiles that neighbouring blocks share, one that all three do; a job of shorter rows.
     static const uint32_t few_rows[] = {1, 3, 8, 9, 16};

@@ -67,7 +67,7 @@ LF_DECLARE_KERNEL(linear);
 // Of a device's matrix of FP8 or MXFP4: *is_odd, of the device, becomes 1 where it is not regular.
 LF_KERNEL_C
 void lf_linear_look_cuda(struct lf_device *device, const struct lf_matrix *m, uint32_t *is_odd);
-// A device's matrix of MXFP4 as linear reads it there, once it has come as files have it.
+// Turns a device's codes of MXFP4 for linear, which is not to be called before a wait.
 LF_KERNEL_C
 void lf_linear_turn_cuda(struct lf_device *device, void *codes, uint64_t bytes);
 // out: the jobs' [rows][out] one after the other; magnitude: the sums of |w x|, the same.

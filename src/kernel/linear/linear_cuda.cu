@@ -5,6 +5,7 @@
 #include "kernel/linear/linear_plain.cuh"
 #include "kernel/linear/linear_small.cuh"
 #include "kernel/linear/linear_stream.cuh"
+#include "kernel/linear/linear_team.cuh"
 #include "kernel/linear/linear_wide.cuh"
 
 static bool is_aligned(const void *p, size_t bytes) {
@@ -110,7 +111,38 @@ static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_
                                                : linear_stream<format, eights, true, always>,
                         8 * eights, UNIT_OUTS, stream_shape<format, eights>::threads, least,
                         (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes),
-                        stream_shape<format, eights>::can_split};
+                        true};
+    launch_form(device, &form, jobs);
+}
+
+// Teams that leave the fewest of so many warps idle; of such the largest.
+static void choose_teams(struct lf_linear_launch *launch, uint32_t warps) {
+    double best = 0;
+    for (uint32_t own = warps; own; own--) {
+        uint32_t rounds = lf_blocks(launch->parts, own), teams = warps / own;
+        double busy = (double)launch->parts * teams / rounds;
+        if (busy <= best || own != lf_blocks(launch->parts, rounds))
+            continue;
+        best = busy;
+        launch->team_warps = own, launch->teams = teams, launch->team_rounds = rounds;
+    }
+    launch->team_inverse = 0xFFFFFFFFu / launch->team_rounds + 1;
+    // A tile is looked up two rounds before the one that asks for its weights.
+    launch->team_ahead = launch->team_rounds > 1 ? 2 : 3;
+}
+
+template <int eights>
+static void launch_team(struct lf_device *device, struct listed *jobs, uint32_t least) {
+    typedef team_shape<eights> shape;
+    struct lf_linear_launch *launch = &jobs->launch;
+    choose_teams(launch, shape::warps);
+    size_t bytes = sizeof(struct team_block<eights>) +
+                   launch->teams * sizeof(struct team_state<eights>);
+    struct form form = {!launch->whole    ? linear_team<eights, false, false>
+                        : launch->regular ? linear_team<eights, true, true>
+                                          : linear_team<eights, true, false>,
+                        8 * eights, UNIT_OUTS, launch->teams * launch->team_warps * LF_WARP, least,
+                        (uint32_t)bytes, false};
     launch_form(device, &form, jobs);
 }
 
@@ -161,12 +193,14 @@ static void launch_ordered(struct lf_device *device, struct listed *jobs) {
 // The sizes of tiles that lf_tile_rows names.
 template <enum lf_weight_format format>
 static void launch_sizes(struct lf_device *device, struct listed *jobs) {
-    bool are_small = false;
-    if constexpr (format != LF_WEIGHT_MXFP4)
-        are_small = launch_small<format>(device, jobs);
-    if (!are_small)
-        launch_stream<format, 1>(device, jobs, 1);
-    launch_stream<format, 2>(device, jobs, 9);
+    if constexpr (format == LF_WEIGHT_MXFP4) {
+        launch_team<1>(device, jobs, 1);
+        launch_team<2>(device, jobs, 9);
+    } else {
+        if (!launch_small<format>(device, jobs))
+            launch_stream<format, 1>(device, jobs, 1);
+        launch_stream<format, 2>(device, jobs, 9);
+    }
     if (!jobs->launch.whole)
         return;
     if (format != LF_WEIGHT_MXFP4 || !jobs->launch.orders)

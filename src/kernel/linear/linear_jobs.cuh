@@ -70,6 +70,9 @@ struct lf_linear_launch {
     enum lf_weight_format format;
     uint32_t parts;         // of the longest row
     uint32_t parts_inverse; // 2^32 over them, rounded up
+    // Of MXFP4's few rows: warps of a team, teams of a block, rounds that a team takes for a tile,
+    uint32_t team_warps, teams, team_rounds;
+    uint32_t team_inverse, team_ahead; // 2^32 over them, rounded up; tiles known from the start
     bool whole, regular;  // all jobs are
     bool waits_first;     // launches ahead write groups or indices
     uint32_t *taken;      // zero, of tiles that go to blocks as they ask; NULL where others launch

@@ -1,29 +1,22 @@
-// Few rows: weights stream from memory once, each lane a part's share ahead of its products.
+// Few rows of BF16 and FP8: weights stream from memory once, each lane a share ahead of the steps.
 #pragma once
 #include "kernel/hand.cuh"
 #include "kernel/linear/linear_unit.cuh"
 
 enum { STREAM_AHEAD = 3 }; // rounds, whose tiles are known
-static const uint32_t TAKEN_MOST = 1 << 24; // tiles, counted below it; above it blocks
+static const uint32_t TAKEN_MOST = 1 << 20; // tiles, counted below it; above it who found an end
 
 template <enum lf_weight_format format, int eights>
 struct stream_shape : unit_shape<format, eights> {
     typedef unit_shape<format, eights> unit;
     static const uint32_t depth = 5; // slabs on the way
-    // Where decoding is most of the work more warps share it; else other kernels find room beside.
-    static const uint32_t warps = format == LF_WEIGHT_MXFP4 && eights == 1 ? 20 : 16;
-    static const uint32_t threads = warps * LF_WARP;
-    static const uint32_t blocks = eights == 1 && warps == 16 ? 2 : 1; // that registers allow
+    static const uint32_t warps = 16, threads = warps * LF_WARP;
+    // That registers allow: other kernels find room beside.
+    static const uint32_t blocks = eights == 1 ? 2 : 1;
     static const bool touches = format == LF_WEIGHT_FP8 && eights == 1;
-    // Experts' maps, whose rounds are many, do not split tiles.
-    static const bool can_split = format != LF_WEIGHT_MXFP4;
-    // A single row of an order of its own goes through shared memory, a part's at once.
-    static const bool has_single = format == LF_WEIGHT_MXFP4 && eights == 1;
-    static const uint32_t eight_bytes = unit::slabs * 4 * 16;
     // Tiles of rounds: two to be added, the present, those ahead.
     static const uint32_t tiles = (STREAM_AHEAD + 3) * warps;
     static_assert(unit::slabs % depth == 0, "a slab's place among those on the way is its own");
-    static_assert(!has_single || unit::slabs == depth, "a unit's slabs have places in its row");
     static_assert(warps <= LF_WARP, "a lane for each tile that a round may begin");
 };
 
@@ -48,7 +41,6 @@ struct alignas(128) stream_warp {
     typedef stream_shape<format, eights> shape;
     uint8_t room[shape::depth][2][shape::side_bytes];
     uint32_t scale[2][shape::scale_rows * shape::scale_words];
-    alignas(16) uint8_t single[shape::has_single ? shape::times * shape::eight_bytes : 16];
     uint32_t index[2][shape::rows], touched[shape::touches ? LF_WARP : 1];
 };
 
@@ -92,14 +84,14 @@ __device__ static inline uint32_t first_tile(const struct stream_share &share, u
 // Units before a block's first that its first tile would have, were all of them the block's.
 template <enum lf_weight_format format, int eights>
 __device__ static inline uint32_t after_of(const struct stream_block<format, eights> *block) {
-    return stream_shape<format, eights>::can_split ? block->after : 0;
+    return block->after;
 }
 
 // Parts of a tile that the block before has.
 template <enum lf_weight_format format, int eights>
 __device__ static inline uint32_t before_of(const struct stream_block<format, eights> *block,
                                             uint32_t tile) {
-    return stream_shape<format, eights>::can_split && tile == block->last ? block->before : 0;
+    return tile == block->last ? block->before : 0;
 }
 
 // A block's tile i is the launch's tile `tile`.
@@ -210,35 +202,6 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
     return from;
 }
 
-// A byte of a word above 128.
-__device__ static inline uint32_t odd_scales(uint32_t word) {
-    LF_CONTROL(15, return 0;) // 15: scale 255 is read as a number
-    return word & ((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
-}
-
-// A single row's part in the order of the steps: lanes bring its eights, all of them read each.
-template <bool whole>
-__device__ static void bring_single(const struct lf_linear_work &w, const uint32_t *index,
-                                    uint32_t k, uint8_t *single) {
-    typedef stream_shape<LF_WEIGHT_MXFP4, 1> shape;
-    const uint32_t eights = LF_LINEAR_PART / 8, times = (eights + LF_WARP - 1) / LF_WARP;
-    uint32_t lane = threadIdx.x % LF_WARP, e = lane / 4 % 4, slab = lane / 16, eight[times][4];
-    k += slab * shape::slab + lane % 4 * shape::elements + e * 8;
-    const uint16_t *row = w.x + (w.x_index ? index[0] : 0) * w.x_stride + k;
-    single += e * shape::eight_bytes + slab * 64 + lane % 4 * 16;
-#pragma unroll
-    for (uint32_t i = 0; i < times; i++)
-        if (i * LF_WARP + lane < eights)
-            lf_load_eight(row, i * 2 * shape::slab, lf_left((int32_t)(w.in - k)), whole, eight[i]);
-#pragma unroll
-    for (uint32_t i = 0; i < times; i++)
-        if (i * LF_WARP + lane < eights) {
-            lf_order_x<LF_WEIGHT_MXFP4>(eight[i]);
-            *(uint4 *)(single + i * 128) = {eight[i][0], eight[i][1], eight[i][2], eight[i][3]};
-        }
-    __syncwarp();
-}
-
 // Where the lane's rows are.
 template <enum lf_weight_format format, int eights>
 __device__ static void find_rows(const struct lf_linear_work &w, const uint32_t *index, uint32_t k,
@@ -254,30 +217,19 @@ __device__ static void find_rows(const struct lf_linear_work &w, const uint32_t 
 }
 
 // The source's unit begins: its scales and indices have come.
-template <enum lf_weight_format format, int eights, bool whole, bool regular, bool is_single>
+template <enum lf_weight_format format, int eights>
 __device__ static struct stream_unit<eights>
 begin_unit(const struct stream_source &from, uint32_t turn,
            struct stream_block<format, eights> *block) {
-    typedef stream_shape<format, eights> shape;
     struct stream_warp<format, eights> &own = block->warp[threadIdx.x / LF_WARP];
     const struct lf_linear_work &w = block->tile[from.place];
-    uint32_t lane = threadIdx.x % LF_WARP, k = from.k, odd = 0;
     struct stream_unit<eights> u = {};
-    if (k >= w.in)
+    if (from.k >= w.in)
         return u;
-    u.left = (int32_t)(w.in - k);
-    if constexpr (is_single)
-        bring_single<whole>(w, own.index[turn], k, own.single);
-    else
-        find_rows<format>(w, own.index[turn], k, &u);
-    if (format == LF_WEIGHT_BF16)
-        return u;
-    find_scales<format>(w, k, u.scale_at);
-    const bool has_odd = format == LF_WEIGHT_MXFP4 && !regular;
-#pragma unroll
-    for (uint32_t i = 0; has_odd && i < shape::scale_words / 2; i++)
-        odd |= odd_scales(own.scale[turn][i * LF_WARP + lane]);
-    u.has_odd_scales = has_odd && __any_sync(LF_ALL_LANES, odd);
+    u.left = (int32_t)(w.in - from.k);
+    find_rows<format>(w, own.index[turn], from.k, &u);
+    if (format != LF_WEIGHT_BF16)
+        find_scales<format>(w, from.k, u.scale_at);
     return u;
 }
 
@@ -330,20 +282,6 @@ __device__ static void load_rows(const struct stream_unit<eights> &u, uint32_t s
     }
 }
 
-// A single row's elements, as all lanes read them: rows that are none hold them as well.
-template <enum lf_weight_format format, int eights>
-__device__ static void take_single(const uint8_t *single, uint32_t slab,
-                                   struct unit_slab<format, eights> *own) {
-    typedef stream_shape<format, eights> shape;
-    single += slab * 64 + threadIdx.x % 4 * 16;
-#pragma unroll
-    for (uint32_t e = 0; e < shape::times; e++) {
-        uint4 four = *(const uint4 *)(single + e * shape::eight_bytes);
-        uint32_t *x = own->x[e][0];
-        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-    }
-}
-
 // Rows that were loaded, in the order of the steps.
 template <enum lf_weight_format format, int eights>
 __device__ static void order_rows(struct unit_slab<format, eights> *own) {
@@ -354,7 +292,7 @@ __device__ static void order_rows(struct unit_slab<format, eights> *own) {
 }
 
 // Ahead of its first slabs a unit begins, ahead of its last ones the next is where they come from.
-template <enum lf_weight_format format, int eights, bool whole, bool regular, bool is_single>
+template <enum lf_weight_format format, int eights, bool whole>
 __device__ static void turn_slabs(const struct stream_share &share, uint32_t round, uint32_t first,
                                   struct stream_block<format, eights> *block,
                                   struct stream_unit<eights> *u, struct stream_source *from) {
@@ -362,8 +300,8 @@ __device__ static void turn_slabs(const struct stream_share &share, uint32_t rou
     const uint32_t warp = threadIdx.x / LF_WARP, n = round * shape::warps + warp;
     __syncwarp();
     if (first == 0) {
-        *u = begin_unit<format, eights, whole, regular, is_single>(*from, round % 2, block);
-        if constexpr (shape::touches && whole && !is_single)
+        *u = begin_unit<format, eights>(*from, round % 2, block);
+        if constexpr (shape::touches && whole)
             touch_rows<format>(*u, block->warp[warp].touched);
     }
     if (first + shape::depth == shape::slabs) {
@@ -390,7 +328,7 @@ __device__ static void add_slab(const struct stream_unit<eights> &u, uint32_t sl
 }
 
 // The unit's chain of k16 steps from zero. A slab's place is filled anew once it is read.
-template <enum lf_weight_format format, int eights, bool whole, bool regular, bool is_single>
+template <enum lf_weight_format format, int eights, bool whole, bool regular>
 __device__ static void run_unit(const struct stream_share &share, uint32_t round,
                                 struct stream_block<format, eights> *block,
                                 struct stream_source *from, float sum[eights][4]) {
@@ -404,23 +342,19 @@ __device__ static void run_unit(const struct stream_share &share, uint32_t round
             struct unit_slab<format, eights> own;
             if (!slab && first)
                 pass_slabs<format, eights>(&u);
-            if (!is_single && (slab || first))
+            if (slab || first)
                 load_rows<format, eights, whole>(u, slab, &own);
             lf_copies_wait<shape::depth - 1>();
             if (!slab)
-                turn_slabs<format, eights, whole, regular, is_single>(share, round, first, block,
-                                                                      &u, from);
-            if (!is_single && !slab && !first)
+                turn_slabs<format, eights, whole>(share, round, first, block, &u, from);
+            if (!slab && !first)
                 load_rows<format, eights, whole>(u, slab, &own);
             take_slab<format, eights>(u.scale_at, slab, warp->room[slab], warp->scale[round % 2],
                                       &own);
             send_slab<format, whole>(from->slabs, slab, warp->room[slab]);
             if ((int32_t)(slab * shape::slab) >= u.left)
                 continue;
-            if constexpr (is_single)
-                take_single(warp->single, slab, &own);
-            else
-                order_rows(&own);
+            order_rows(&own);
             add_slab<format, eights, regular>(u, slab, &own, sum);
         }
 }
@@ -445,7 +379,7 @@ __device__ static void add_parts(const struct stream_share &share, uint32_t roun
         uint32_t to = (own + 1) * parts - after - before, u = from > first ? from : first;
         bool goes_on = u > from || before;
         float total = u > from ? block->carried[round % 2][n] : 0;
-        if (shape::can_split && before && u == from)
+        if (before && u == from)
             total = lf_f32_from_bits(lf_take(sums - shape::numbers + n));
         for (; u < to && u < past && (u - from + before) * LF_LINEAR_PART < w.in; u++) {
             float part = block->part[round % 2][u - first][place];
@@ -454,7 +388,7 @@ __device__ static void add_parts(const struct stream_share &share, uint32_t roun
         }
         if (to > past)
             block->carried[(round + 1) % 2][n] = total;
-        else if (shape::can_split && after && !own)
+        else if (after && !own)
             lf_hand(sums + n, lf_f32_bits(lf_f32_settle(total)));
         else
             lf_store_sum(w, row, out, total);
@@ -484,12 +418,7 @@ __device__ static void run_units(const struct stream_share &share,
         lf_wait_for_launches();
     for (; round * shape::warps < block->units; round++) {
         float sum[eights][4] = {};
-        // Two loops, so that neither holds registers of the other.
-        if (shape::has_single && from.k < UINT32_MAX && block->tile[from.place].rows == 1)
-            run_unit<format, eights, whole, regular, shape::has_single>(share, round, block,
-                                                                        &from, sum);
-        else
-            run_unit<format, eights, whole, regular, false>(share, round, block, &from, sum);
+        run_unit<format, eights, whole, regular>(share, round, block, &from, sum);
         if (round)
             end_round(share, round - 1, block);
         keep_sums<eights>(sum, block->part[round % 2][warp]);
@@ -522,9 +451,7 @@ linear_stream(const __grid_constant__ struct lf_linear_launch launch) {
     }
     struct lf_linear_tiles tiles =
         lf_list_jobs(launch, heads, shape::rows, UNIT_OUTS, (struct lf_linear_live *)(block + 1));
-    struct stream_share share = stream_shape<format, eights>::can_split && launch.sums
-                                    ? find_split(tiles, block)
-                                    : find_fixed(tiles, block);
+    struct stream_share share = launch.sums ? find_split(tiles, block) : find_fixed(tiles, block);
     __syncthreads();
     run_units<format, eights, whole, regular>(share, block);
 }
