@@ -178,7 +178,7 @@ static void linear_small(struct check *c, const struct sizes *s) {
             {formats[f], 90, 672, 200}, {formats[f], 135, 96, 67}, {formats[f], 20, 32, 130}};
         linear_problem(c, s->name, many, 3, f % STYLES);
         // Rows that other tiles suit, of aligned strides; more stages than wait at once, and fewer.
-        struct map between[] = {{formats[f], 130, 1312, 20}, {formats[f], 24, 1440, 61},
+        struct map between[] = {{formats[f], 130, 1312, 30}, {formats[f], 24, 1440, 61},
                                 {formats[f], 40, 160, 301}, {formats[f], 300, 1120, 40}};
         linear_problem(c, s->name, between, 4, (f + 1) % STYLES);
     }

@@ -1,27 +1,30 @@
-// Many rows: one warpgroup of a block brings codes and rows of its tiles to shared memory.
+// Many rows: some warps of a block bring codes and rows of its tiles to shared memory.
 #pragma once
 #include "kernel/linear/linear.h"
 #include "kernel/linear/linear_chunk.cuh"
 #include "kernel/linear/stream.cuh"
 
-enum { WIDE_GROUP = 4 * LF_WARP, WIDE_SLAB_BYTES = 64 }; // threads; of a weight row
+// Threads; bytes of a weight row; outputs whose codes all that bring bring at once.
+enum { WIDE_GROUP = 4 * LF_WARP, WIDE_SLAB_BYTES = 64, WIDE_OUTS = WIDE_GROUP / 4 };
 
 // Elements of a stage of K.
 __host__ __device__ constexpr uint32_t wide_k(enum lf_weight_format format) {
     return (format == LF_WEIGHT_MXFP4 ? 1 : 2) * 4 * lf_chunk_elements(format);
 }
 
-// A tile of 64 outputs for each block of each group by `rows` rows. Groups multiply, one brings.
+// A tile of 64 outputs for each block of each group by `rows` rows. Groups multiply, others bring.
 template <enum lf_weight_format format_, int rows_, int groups, int blocks_, bool ordered>
 struct wide_shape {
     // ordered: rows lie in memory as a slot has them (linear_order.cuh).
     static const enum lf_weight_format format = format_;
     static const int rows = rows_, blocks = blocks_;
     static const bool is_ordered = ordered;
+    // Products have as few eights of rows as a tile, and sums of the parts before lie apart.
+    static const bool are_apart = groups > 2;
     static const uint32_t elements = lf_chunk_elements(format), slab = 4 * elements;
     static const uint32_t k = wide_k(format), slabs = k / slab;
     static const uint32_t quarters = k / 64; // four steps each
-    static const uint32_t slots = format == LF_WEIGHT_BF16 || groups > 2 ? 5 : 4; // stages there
+    static const uint32_t slots = format == LF_WEIGHT_BF16 || are_apart ? 5 : 4; // stages there
     static const uint32_t places = slots + 1;                       // tiles known there
     static const uint32_t of_groups = 64 * groups, outs = of_groups * blocks;
     static const uint32_t codes_bytes = slabs * outs * WIDE_SLAB_BYTES;
@@ -34,9 +37,10 @@ struct wide_shape {
     static const uint32_t multiply = groups * WIDE_GROUP, threads = multiply + WIDE_GROUP;
     // A slot is full when its warps have said so, or its threads' copies and its rows are there.
     static const uint32_t full_passes = ordered ? WIDE_GROUP + 1 : WIDE_GROUP / LF_WARP;
+    static const uint32_t apart = are_apart ? multiply * rows / 8 : 1; // sums, in fours
     // Registers of a thread that brings and of one that multiplies: together what all begin with.
-    static const uint32_t bring_registers = groups > 2 ? 56 : 120;
-    static const uint32_t multiply_registers = groups > 2 ? 104 : 192;
+    static const uint32_t bring_registers = are_apart ? 56 : 120;
+    static const uint32_t multiply_registers = are_apart ? 104 : 192;
 };
 
 // What a stage needs; warps that bring pass full, those that multiply empty.
@@ -50,18 +54,20 @@ struct alignas(128) wide_slot {
 template <typename shape>
 struct wide_block {
     struct wide_slot<shape> slot[shape::slots];
+    float4 before[shape::apart]; // sums of the parts before, four of each thread after the other
     struct lf_linear_place place[shape::places];
     lf_barrier nobodys; // of a slot that no stage was in
 };
 
-// Where a thread's share of the next stage lies: 16 bytes at so many times 16 from the first.
+// Where a thread's share of the next stage lies.
 template <typename shape>
 struct wide_source {
     uint32_t tile, place, k, in; // k: of the stage
-    const uint8_t *codes, *ordered; // ordered: rows of the stage, of so many bytes
+    const uint8_t *codes, *ordered; // of its first output; rows of the stage, of so many bytes
     uint32_t stage_bytes;
+    uint32_t outs, further; // outputs from the first on; bytes to that WIDE_OUTS further
     const uint16_t *x;
-    uint32_t code_at[shape::outs / 32], x_at[shape::passes]; // output t/4 of 32; row t/8 of 16
+    uint32_t x_at[shape::passes]; // row t/8 of 16: so many times 16 bytes from the first
 };
 
 // What a thread brings of a quarter: eight numbers of a chunk of each of its rows.
@@ -99,22 +105,27 @@ __device__ static uint32_t wide_first(uint32_t quarter) {
            wide_eight<format>() * (format == LF_WEIGHT_BF16 ? 4 * elements : 8);
 }
 
-// A tile's codes from the first stage on. Outputs past the last are the last once more.
+// A tile's codes from the first stage on.
 template <typename shape>
 __device__ static void seek_codes(const struct lf_linear_place &place,
                                   struct wide_source<shape> *from) {
     const struct lf_linear_work &w = place.w;
-    uint32_t t = threadIdx.x % WIDE_GROUP;
+    const uint32_t t = threadIdx.x % WIDE_GROUP, out = place.out + t / 4;
     from->k = 0;
     from->in = w.in;
-    from->codes = w.data;
-#pragma unroll
-    for (uint32_t i = 0; i < shape::outs / 32; i++) {
-        uint32_t o = place.out + i * 32 + t / 4;
-        o = o < w.out ? o : w.out - 1;
-        from->code_at[i] =
-            (uint32_t)(lf_chunk_at<shape::format>((size_t)o * w.in + t % 4 * shape::elements) / 16);
-    }
+    from->outs = w.out > out ? w.out - out : 0;
+    from->further = (uint32_t)lf_chunk_at<shape::format>((size_t)WIDE_OUTS * w.in);
+    from->codes =
+        w.data + lf_chunk_at<shape::format>((size_t)out * w.in + t % 4 * shape::elements);
+}
+
+// The scales of a tile of MXFP4 come to the second cache: later each is wanted at once.
+template <typename shape>
+__device__ static void ask_for_scales(const struct lf_linear_place &place) {
+    const struct lf_linear_work &w = place.w;
+    const uint32_t outs = w.out - place.out < shape::outs ? w.out - place.out : shape::outs;
+    if (shape::format == LF_WEIGHT_MXFP4 && threadIdx.x % WIDE_GROUP == 0)
+        lf_ask_for(w.scale + (size_t)place.out * (w.in / 32), outs * (w.in / 32));
 }
 
 // Bytes of a half step's rows of a tile that lies in order: whole eights of rows.
@@ -145,20 +156,29 @@ __device__ static void seek_rows(const struct lf_linear_launch &launch,
     }
 }
 
-// Codes of the stage: 16 bytes of an output's chunk at a time.
+// Codes of a slab: 16 bytes of an output's chunk at a time; zeros past the last output and K.
+template <typename shape, bool all_outs>
+__device__ static void send_slab(const struct wide_source<shape> &from, uint32_t slab,
+                                 uint8_t *to) {
+    const uint32_t t = threadIdx.x % WIDE_GROUP, passes = shape::outs / WIDE_OUTS;
+    bool is_there = from.k + slab * shape::slab + t % 4 * shape::elements < from.in;
+    to += slab * shape::outs * WIDE_SLAB_BYTES + 16 * t;
+#pragma unroll
+    for (uint32_t i = 0; i < passes; i++)
+        lf_copy_16(to + i * WIDE_OUTS * WIDE_SLAB_BYTES,
+                   from.codes + (size_t)i * from.further + slab * WIDE_SLAB_BYTES,
+                   is_there && (all_outs || i * WIDE_OUTS < from.outs));
+}
+
 template <typename shape>
-__device__ static void
-send_codes(const struct wide_source<shape> &from, uint8_t *to) {
-    uint32_t t = threadIdx.x % WIDE_GROUP;
+__device__ static void send_codes(const struct wide_source<shape> &from, uint8_t *to) {
+    const bool are_all = from.outs > shape::outs - WIDE_OUTS;
 #pragma unroll
-    for (uint32_t slab = 0; slab < shape::slabs; slab++) {
-        bool is_there = from.k + slab * shape::slab + t % 4 * shape::elements < from.in;
-#pragma unroll
-        for (uint32_t i = 0; i < shape::outs / 32; i++)
-            lf_copy_16(to + (slab * shape::outs + i * 32) * WIDE_SLAB_BYTES + 16 * t,
-                       from.codes + (size_t)from.code_at[i] * 16 + slab * WIDE_SLAB_BYTES,
-                       is_there);
-    }
+    for (uint32_t slab = 0; slab < shape::slabs; slab++)
+        if (are_all)
+            send_slab<shape, true>(from, slab, to);
+        else
+            send_slab<shape, false>(from, slab, to);
 }
 
 // A quarter's rows are on their way to registers; zeros past the end of K.
@@ -209,6 +229,7 @@ begin_source(const struct lf_linear_tiles &tiles,
         return false;
     struct lf_linear_place place = lf_find_tile(tiles, from->tile, shape::rows, shape::outs);
     seek_codes(place, from);
+    ask_for_scales<shape>(place);
     seek_rows(tiles.launch, place, from);
     if (threadIdx.x % WIDE_GROUP == 0)
         block->place[from->place] = place;

@@ -182,8 +182,7 @@ static void launch_ordered(struct lf_device *device, struct listed *jobs) {
     for (; launch->window_first < jobs->ordered; launch->window_first += launch->window_rows) {
         launch_order<format>(device, jobs);
         if constexpr (format == LF_WEIGHT_MXFP4) {
-            launch_wide<wide_shape<format, 32, 4, 1, true>>(device, jobs, 17);
-            launch_wide<wide_shape<format, 48, 4, 1, true>>(device, jobs, 33);
+            launch_wide<wide_shape<format, 48, 4, 1, true>>(device, jobs, 17);
             launch_wide<wide_shape<format, 64, 2, 2, true>>(device, jobs, 49);
         }
         launch_wide<wide_shape<format, ORDER_ROWS, 2, 1, true>>(device, jobs, 65);

@@ -42,8 +42,8 @@ __host__ __device__ static inline uint32_t lf_tile_rows(enum lf_weight_format fo
         return 64;
     if (format != LF_WEIGHT_MXFP4)
         return n <= 64 ? 64 : 128;
-    if (n <= 32 || n > 256)
-        return n <= 32 ? 32 : 128;
+    if (n > 256)
+        return 128;
     // Where tiles of 48, 64 or 128 have the fewest rows in all, the largest such.
     uint32_t of_48 = (n + 47) / 48 * 48, of_64 = (n + 63) / 64 * 64, of_128 = (n + 127) / 128 * 128;
     if (of_48 < of_64)

@@ -9,10 +9,17 @@ struct wide_target {
     uint32_t row, out;
 };
 
-// What a lane holds of a tile: the present part's sums and those of the parts before.
+// The same but for the rows that are multiplied, which may be fewer.
+template <typename shape, int rows_>
+struct wide_few : shape {
+    static const int rows = rows_;
+};
+
+// What a lane holds of a tile: the present part's sums and, where they have room, the others'.
 template <typename shape>
 struct wide_sums {
-    float part[shape::blocks][shape::rows / 2], total[shape::blocks][shape::rows / 2];
+    float part[shape::blocks][shape::rows / 2];
+    float total[shape::blocks][shape::are_apart ? 1 : shape::rows / 2];
 };
 
 // The lane's first of 64 outputs a warpgroup; the other is 8 further.
@@ -145,6 +152,8 @@ struct wide_state {
     struct wide_sums<shape> sums;
     struct wide_scales<shape> scale, factor;
     lf_shared_base slot, emptied; // of the present stage
+    float4 *before;               // the lane's sums of the parts before, where they lie apart
+    bool are_before;              // there are any
     lf_shared_rows rows_of;
     uint32_t codes_at;   // the lane's first codes in a slot
     uint32_t half_bytes; // of the tile's rows
@@ -172,23 +181,46 @@ __device__ static void load_next(struct wide_state<shape> *s, uint32_t next, boo
         load_slab(s, is_there ? s->slot : s->at->slot, is_there ? next : 0);
 }
 
+// The same where the parts before, if there are any, lie in shared memory; at last in `part`.
+template <int sums, uint32_t threads>
+__device__ static void end_apart(float (&part)[sums], float4 *before, bool are_any, bool is_last) {
+#pragma unroll
+    for (int i = 0; i < sums; i += 4) {
+        float4 *total = before + i / 4 * threads;
+        if (are_any) {
+            float4 sum = *total;
+            part[i] = sum.x + part[i], part[i + 1] = sum.y + part[i + 1];
+            part[i + 2] = sum.z + part[i + 2], part[i + 3] = sum.w + part[i + 3];
+        }
+        if (!is_last)
+            *total = {part[i], part[i + 1], part[i + 2], part[i + 3]};
+    }
+}
+
 // What a part's products came to is added to the parts before; the next part's begin after it.
 template <typename shape>
-__device__ static void end_part(struct wide_sums<shape> *sums) {
+__device__ static void end_part(struct wide_state<shape> *s, bool is_last) {
+    struct wide_sums<shape> *sums = &s->sums;
     lf_wgmma_wait<0>();
 #pragma unroll
     for (int b = 0; b < shape::blocks; b++) {
         lf_wgmma_settle(sums->part[b]);
+        if constexpr (!shape::are_apart) {
 #pragma unroll
-        for (int i = 0; i < shape::rows / 2; i++)
-            sums->total[b][i] = sums->total[b][i] + sums->part[b][i];
+            for (int i = 0; i < shape::rows / 2; i++)
+                sums->total[b][i] = sums->total[b][i] + sums->part[b][i];
+        }
     }
+    if constexpr (shape::are_apart)
+        end_apart<shape::rows / 2, shape::multiply>(sums->part[0], s->before, s->are_before,
+                                                    is_last);
+    s->are_before = true;
 }
 
 // The steps of slab `of` of a stage. Warps decode one way or the other, and multiply together.
 template <typename shape, bool regular>
-__device__ static void multiply_slab(struct wide_state<shape> *s, uint32_t of, bool is_sum,
-                                     bool is_last) {
+__device__ static void multiply_slab(struct wide_state<shape> *s, uint32_t of, bool is_first,
+                                     bool is_sum, bool is_last) {
     const uint32_t eights = shape::elements / 8, words = 4 / eights, slab = of % shape::slabs;
     const bool has_codes = shape::format != LF_WEIGHT_BF16;
     bool is_odd = !regular && lf_are_odd<shape::format, 4>(s->codes.low, s->codes.high,
@@ -203,8 +235,8 @@ __device__ static void multiply_slab(struct wide_state<shape> *s, uint32_t of, b
                                     s->scale.of[of], s->factor.of[of], is_odd, s->a[i % 2]);
         if (eight + 1 == eights && has_codes)
             load_next(s, of + 1, is_last);
-        if (!i && !is_sum)
-            end_part(&s->sums);
+        if (!i && !is_sum && !is_first)
+            end_part(s, false);
         add_steps(s->a[i % 2],
                   lf_shared_rows_from(s->rows_of, (slab * eights + eight) * 4 * s->half_bytes),
                   s->half_bytes, slab || eight || is_sum, s->sums.part[of / shape::slabs]);
@@ -219,7 +251,8 @@ __device__ static void multiply_slab(struct wide_state<shape> *s, uint32_t of, b
 
 // A stage's steps. Codes of bf16, which are operands, come late.
 template <typename shape, bool regular>
-__device__ static void multiply_stage(struct wide_state<shape> *s, bool is_sum, bool is_last) {
+__device__ static void multiply_stage(struct wide_state<shape> *s, bool is_first, bool is_sum,
+                                      bool is_last) {
     s->slot = s->at->slot;
     s->emptied = s->at->emptied;
     s->rows_of = lf_shared_rows_at(s->slot + shape::codes_bytes, s->half_bytes);
@@ -228,7 +261,7 @@ __device__ static void multiply_stage(struct wide_state<shape> *s, bool is_sum, 
     for (uint32_t of = 0; of < shape::blocks * shape::slabs; of++) {
         if (shape::format == LF_WEIGHT_BF16)
             load_slab(s, s->slot, of);
-        multiply_slab<shape, regular>(s, of, is_sum, is_last);
+        multiply_slab<shape, regular>(s, of, is_first, is_sum, is_last);
     }
 }
 
@@ -239,7 +272,7 @@ __device__ static void begin_sums(struct wide_sums<shape> *sums) {
     for (int b = 0; b < shape::blocks; b++)
 #pragma unroll
         for (int i = 0; i < shape::rows / 2; i++)
-            sums->total[b][i] = -0.0f, sums->part[b][i] = -0.0f;
+            sums->total[b][shape::are_apart ? 0 : i] = -0.0f, sums->part[b][i] = -0.0f;
 }
 
 // Two rows of an output, rounded.
@@ -267,6 +300,12 @@ __device__ static inline void store_outputs(const struct lf_linear_work &w, bool
         y[1] = (uint16_t)(pair >> 16);
 }
 
+// What all parts came to.
+template <typename shape>
+__device__ static float sum_of(const struct wide_sums<shape> &sums, uint32_t b, uint32_t i) {
+    return shape::are_apart ? sums.part[b][i] : sums.total[b][shape::are_apart ? 0 : i];
+}
+
 // A lane has two rows of an output, and stores two outputs of a row.
 template <typename shape>
 __device__ static void store_bf16(const struct wide_target &to,
@@ -277,9 +316,9 @@ __device__ static void store_bf16(const struct wide_target &to,
     for (uint32_t b = 0; b < shape::blocks; b++)
 #pragma unroll
         for (uint32_t i = 0; i < shape::rows / 4; i++) {
-            uint32_t pair = lf_turned(settle_rows(sums.total[b][2 * i], sums.total[b][2 * i + 1]));
+            uint32_t pair = settle_rows(sum_of(sums, b, 2 * i), sum_of(sums, b, 2 * i + 1));
             uint32_t out = to.out - lane / 4 + b * shape::of_groups + i % 2 * 8 + lane % 4 * 2;
-            store_outputs(to.w, are_words, to.row + i / 2 * 8 + lane / 4, out, pair);
+            store_outputs(to.w, are_words, to.row + i / 2 * 8 + lane / 4, out, lf_turned(pair));
         }
 }
 
@@ -295,7 +334,7 @@ __device__ static void store_tile(const struct wide_target &to,
 #pragma unroll
         for (uint32_t i = 0; i < shape::rows / 2; i++)
             lf_store_sum(to.w, to.row + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2,
-                         to.out + b * shape::of_groups + i % 4 / 2 * 8, sums.total[b][i]);
+                         to.out + b * shape::of_groups + i % 4 / 2 * 8, sum_of(sums, b, i));
 }
 
 // The scales of a stage that begins, and the powers of two that they are.
@@ -310,36 +349,55 @@ __device__ static void take_scales(const struct wide_scales<shape> &next,
     }
 }
 
+// The same for all lanes, and known to be.
+__device__ static inline struct wide_turn same_turn(const struct wide_turn &at) {
+    return {lf_same_place(at.first), lf_same_place(at.slot), lf_same_place(at.emptied),
+            lf_same(at.turn), at.place};
+}
+
 // All of K of a tile whose first stage is full.
 template <typename shape, bool regular>
-__device__ static void run_tile(const struct lf_linear_place &place, uint32_t codes_at,
-                                struct wide_turn *at) {
+__device__ static void run_tile(const struct lf_linear_place &place, float4 *before,
+                                uint32_t codes_at, struct wide_turn *turn) {
     const uint32_t in_part = LF_LINEAR_PART / shape::k;
-    struct wide_target to = {place.w, place.row, place.out + wide_out()};
-    struct wide_scale_source<shape> from = seek_scales<shape>(to.w, to.out);
+    struct wide_scale_source<shape> from = seek_scales<shape>(place.w, place.out + wide_out());
     struct wide_scales<shape> next;
     struct wide_state<shape> state = {};
-    uint32_t stages = lf_same((to.w.in + shape::k - 1) / shape::k), in_its_part = 0;
-    state.at = at;
+    struct wide_turn at = same_turn(*turn);
+    uint32_t stages = lf_same((place.w.in + shape::k - 1) / shape::k), in_its_part = 0;
+    state.at = &at;
     state.codes_at = codes_at;
+    state.before = before;
     state.half_bytes = shape::is_ordered ? lf_same(ordered_half<shape>(place)) : shape::half_bytes;
     begin_sums(&state.sums);
 #pragma unroll
     for (uint32_t i = 0; i < 2 * shape::blocks * shape::slabs; i++)
         next.of[i / 2][i % 2] = 127;
     if (shape::format != LF_WEIGHT_BF16)
-        load_slab(&state, at->slot, 0);
+        load_slab(&state, at.slot, 0);
     load_scales(&from, &next);
     for (uint32_t s = 0; s < stages; s++) {
         take_scales(next, &state);
         load_scales(&from, &next);
-        multiply_stage<shape, regular>(&state, in_its_part, s + 1 == stages);
+        multiply_stage<shape, regular>(&state, !s, in_its_part, s + 1 == stages);
         in_its_part = wide_next(in_its_part, in_part);
     }
-    end_part(&state.sums);
+    end_part(&state, true);
     lf_wgmma_read(state.a[0]);
     lf_wgmma_read(state.a[1]);
-    store_tile(to, state.sums);
+    store_tile({place.w, place.row, place.out + wide_out()}, state.sums);
+    *turn = at;
+}
+
+// A tile whose products have no more eights of rows than it has, where those are more than two.
+template <typename shape, bool regular, int rows>
+__device__ static void run_eights(const struct lf_linear_place &place, float4 *before,
+                                  uint32_t codes_at, struct wide_turn *at) {
+    if (rows < shape::rows && lf_same(ordered_half<shape>(place)) > rows * 16)
+        run_eights<shape, regular, (rows < shape::rows ? rows + 8 : rows)>(place, before, codes_at,
+                                                                         at);
+    else
+        run_tile<wide_few<shape, rows>, regular>(place, before, codes_at, at);
 }
 
 template <typename shape, bool regular>
@@ -348,9 +406,14 @@ __device__ static void multiply_tiles(const struct lf_linear_tiles &tiles,
     const lf_shared_base first = lf_shared_base_of_all(block->slot);
     const uint32_t codes_at = lf_kept(wide_out() * WIDE_SLAB_BYTES + threadIdx.x % 4 * 16);
     struct wide_turn at = {first, first, lf_shared_base_of(&block->nobodys), 0, 0};
+    float4 *before = block->before + threadIdx.x;
     for (uint32_t t = blockIdx.x; t < tiles.all; t += gridDim.x) {
+        const struct lf_linear_place &place = block->place[at.place];
         lf_barrier_wait(full_of<shape>(at), at.turn);
-        run_tile<shape, regular>(block->place[at.place], codes_at, &at);
+        if constexpr (shape::are_apart)
+            run_eights<shape, regular, 24>(place, before, codes_at, &at);
+        else
+            run_tile<shape, regular>(place, before, codes_at, &at);
         at.place = wide_next(at.place, shape::places);
     }
 }

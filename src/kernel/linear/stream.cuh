@@ -22,6 +22,10 @@ __device__ static inline lf_shared_base lf_shared_base_of_all(const void *at) {
     return __shfl_sync(0xFFFFFFFFu, lf_shared_base_of(at), 0);
 }
 
+__device__ static inline lf_shared_base lf_same_place(lf_shared_base at) {
+    return __shfl_sync(0xFFFFFFFFu, at, 0);
+}
+
 // As for those: what was computed stays in its register.
 __device__ static inline uint32_t lf_kept(uint32_t value) {
     asm volatile("" : "+r"(value));
@@ -113,6 +117,14 @@ __device__ static inline void lf_copy_16_once(void *to, const void *from, bool i
     asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(to)),
                  "l"(from), "r"(is_there ? 16 : 0), "l"(first)
+                 : "memory");
+}
+
+// These bytes of device memory come to the second cache, and what shares 16 bytes with them.
+__device__ static inline void lf_ask_for(const uint8_t *at, uint32_t bytes) {
+    uint32_t before = (uintptr_t)at % 16;
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at - before),
+                 "r"((before + bytes + 15) / 16 * 16)
                  : "memory");
 }
 

@@ -14,7 +14,8 @@ __device__ static inline lf_shared_rows lf_shared_rows_at(lf_shared_base at, uin
 
 // The same so many bytes further.
 __device__ static inline lf_shared_rows lf_shared_rows_from(lf_shared_rows rows, uint32_t bytes) {
-    return rows + (bytes >> 4);
+    // The place is in the lower half, which no tile's end leaves.
+    return (rows & 0xFFFFFFFF00000000u) | ((uint32_t)rows + (bytes >> 4));
 }
 
 // A tile of bf16 that products read along or across its lines: 64 numbers a line, 8 lines together.
@@ -67,19 +68,41 @@ __device__ static inline void lf_wgmma_read(const uint32_t (&a)[n]) {
         asm volatile("" ::"r"(a[i]));
 }
 
+#define LF_FOUR(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+
 #define LF_EIGHT(d, i)                                                                             \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 
 // d = a . b, added to d where is_sum; a as mma.cuh has it. d[4i], d[4i+1]: rows 8i+2(l%4), +1.
+__device__ static inline void lf_wgmma_bf16(float (&d)[12], const uint32_t a[4], lf_shared_rows b,
+                                            bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %17, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, "
+                 "{%12, %13, %14, %15}, %16, p, 1, 1, 0; }"
+                 : LF_EIGHT(d, 0), LF_FOUR(d, 8)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
+}
+
 __device__ static inline void lf_wgmma_bf16(float (&d)[16], const uint32_t a[4], lf_shared_rows b,
                                             bool is_sum) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %21, 0; "
                  "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
-                 "%15}, "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
                  "{%16, %17, %18, %19}, %20, p, 1, 1, 0; }"
                  : LF_EIGHT(d, 0), LF_EIGHT(d, 8)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
+}
+
+__device__ static inline void lf_wgmma_bf16(float (&d)[20], const uint32_t a[4], lf_shared_rows b,
+                                            bool is_sum) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %25, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+                 "%17, %18, %19}, "
+                 "{%20, %21, %22, %23}, %24, p, 1, 1, 0; }"
+                 : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_FOUR(d, 16)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
 }
 
@@ -87,8 +110,8 @@ __device__ static inline void lf_wgmma_bf16(float (&d)[24], const uint32_t a[4],
                                             bool is_sum) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %29, 0; "
                  "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
-                 "%15, %16, %17, %18, %19, %20, %21, %22, %23}, "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+                 "%17, %18, %19, %20, %21, %22, %23}, "
                  "{%24, %25, %26, %27}, %28, p, 1, 1, 0; }"
                  : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_EIGHT(d, 16)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
@@ -98,9 +121,8 @@ __device__ static inline void lf_wgmma_bf16(float (&d)[32], const uint32_t a[4],
                                             bool is_sum) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %37, 0; "
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, "
-                 "%15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, "
-                 "%29, %30, %31}, "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+                 "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
                  "{%32, %33, %34, %35}, %36, p, 1, 1, 0; }"
                  : LF_EIGHT(d, 0), LF_EIGHT(d, 8), LF_EIGHT(d, 16), LF_EIGHT(d, 24)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((uint32_t)is_sum));
@@ -165,3 +187,4 @@ __device__ static inline void lf_wgmma_across(float (&d)[16], const uint32_t a[4
 }
 
 #undef LF_EIGHT
+#undef LF_FOUR
