@@ -171,6 +171,14 @@ void check_index_score(struct check *c, const struct sizes *s) {
     many.entries = 300;
     for (int problem = 0; problem < 3; problem++)
         score_problem(c, &many, 131, problem / 2, problem % 2);
+    // All heads and elements that products have room for.
+    many.index_heads = 32, many.index_dim = 128;
+    for (int problem = 0; problem < 2; problem++)
+        score_problem(c, &many, 131, 0, problem);
+    // More heads than are multiplied together.
+    many.index_heads = 67;
+    for (int kind = 0; kind < 2; kind++)
+        score_problem(c, &many, 3, kind, true);
 }
 
 // Style 0: normal numbers; 1: few values, so ties; 2: any bits.

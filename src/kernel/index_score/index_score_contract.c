@@ -326,7 +326,7 @@ static uint32_t products(const void *args, uint32_t rows, struct lf_product *pro
 static uint32_t cuda_products(const void *args, uint32_t rows, struct lf_product *product) {
     const struct lf_index_score_args *a = &((const struct score_shape *)args)->args;
     (void)rows;
-    product[0] = (struct lf_product){"items fetched ahead", 2ull * a->score_stride + 512, 32};
+    product[0] = (struct lf_product){"items fetched ahead", 4ull * a->score_stride + 1024, 32};
     return 1;
 }
 
