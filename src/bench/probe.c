@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-enum { CHAINS = 12, PEAK_STEPS = 1 << 16, READ_TASKS = 64 };
+enum { CHAINS = 12, PEAK_STEPS = 1 << 16, READ_TASKS = 64, ISSUE_STEPS = 1 << 16 };
 
 // Two streams, which the processor fetches ahead by itself.
 static void read_task(void *ctx, uint32_t i, uint32_t worker) {
@@ -77,6 +77,30 @@ double lf_probe_peak(struct lf_pool *pool, struct lf_probe *probe) {
 #endif
     (void)probe;
     return chain;
+}
+
+// Eight chains of two operations each: no core begins more of them than its integer units take.
+static void issue_task(void *ctx, uint32_t i, uint32_t worker) {
+    (void)worker;
+    uint64_t v[8], all = 0;
+    for (uint32_t j = 0; j < 8; j++)
+        v[j] = i + j;
+    for (int s = 0; s < ISSUE_STEPS; s++) {
+        for (int j = 0; j < 8; j++)
+            v[j] = v[j] >> 1 ^ 0x9E3779B97F4A7C15u;
+        // Steps stay apart, and numbers in registers.
+        __asm__ volatile("" : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3]), "+r"(v[4]),
+                              "+r"(v[5]), "+r"(v[6]), "+r"(v[7]));
+    }
+    for (int j = 0; j < 8; j++)
+        all ^= v[j];
+    ((struct lf_probe *)ctx)->sink[i] = all;
+}
+
+double lf_probe_issue(struct lf_pool *pool, struct lf_probe *probe) {
+    uint32_t threads = lf_pool_threads(pool);
+    lf_pool_run(pool, threads, issue_task, probe);
+    return 16.0 * ISSUE_STEPS * threads;
 }
 
 double lf_probe_seconds(bool wall, uint32_t threads) {

@@ -2,26 +2,31 @@
 #pragma once
 #include "kernel/linear/linear_digit_row.h"
 
-// Digits of VEC_LANES words of row r; false when x has no digits: the row must go another way.
-INLINE bool digits_part(struct digits *d, size_t part, uint32_t r, const uint16_t *x,
-                        bool *has_low) {
+// Digits of VEC_LANES words of row r; false when x has none: the row must go another way.
+INLINE bool digits_part(struct digits *d, uint32_t p, uint32_t step, uint32_t r,
+                        const uint16_t *x) {
     struct pairs q = pairs_of(x);
-    size_t at = part * d->rows + r;
-    int16_t *high = d->high + at * 2 * VEC_BYTES, *low = d->low + at * 2 * VEC_BYTES;
     vec_i32 any = {0};
-    bool all = !vec_any((vec_u32)q.bad);
     for (int i = 0; i < 4; i++)
         any |= q.first[i] | q.second[i];
-    *has_low = vec_any((vec_u32)any & 7);
-    for (int i = 0; *has_low && i < 4; i++)
-        store_words(low + i * VEC_BYTES / 2, (q.first[i] & 7) | ((q.second[i] & 7) << 16));
-    if (d->rows == 1)
-        return row_digits_part(&q, (int8_t *)(void *)high, d->offset + part * VEC_LANES,
-                               d->unit + part * VEC_LANES) && all;
-    for (int i = 0; i < 4; i++)
+    bool one = d->rows == 1, all = !vec_any((vec_u32)q.bad), has_low = vec_any((vec_u32)any & 7);
+    size_t part = one ? (size_t)step * VEC_PARTS + p : (size_t)p * d->steps + step;
+    size_t at = part * d->rows + r, flags = one ? step : part;
+#if LF_FAULT == 11 // low digits left out
+    has_low = false;
+#endif
+    d->has_low[flags] = (uint8_t)((r || (one && p) ? d->has_low[flags] : 0) | has_low << r);
+    if (one)
+        return row_digits_part(&q, (uint8_t *)d->high + part * ROW_PART_BYTES,
+                               (uint8_t *)d->low + part * ROW_LOW_BYTES,
+                               d->unit + part * VEC_LANES / 4) && all;
+    int16_t *high = d->high + at * 2 * VEC_BYTES, *low = d->low + at * 2 * VEC_BYTES;
+    for (int i = 0; i < 4; i++) {
         store_words(high + i * VEC_BYTES / 2,
                     ((q.first[i] >> 3) & 0xFFFF) | ((q.second[i] >> 3) << 16));
-    store_f32(d->unit + at * VEC_LANES, q.unit);
+        store_words(low + i * VEC_BYTES / 2, (q.first[i] & 7) | ((q.second[i] & 7) << 16));
+    }
+    store_words(d->unit + at * VEC_LANES, q.unit << 23);
     return all;
 }
 
@@ -43,16 +48,11 @@ static bool digits_store(struct digits *d, uint32_t r, const uint16_t *x, const 
             from = pad;
         }
         for (uint32_t p = 0; p < VEC_PARTS; p++) {
-            size_t part = (size_t)p * d->steps + step;
-            bool has_low, fine = digits_part(d, part, r, from + p * VEC_LANES * 8, &has_low);
+            bool fine = digits_part(d, p, step, r, from + p * VEC_LANES * 8);
 #if LF_FAULT == 10 // a row that has no digits is not done again
             fine = true;
 #endif
             all &= fine;
-#if LF_FAULT == 11 // low digits left out
-            has_low = false;
-#endif
-            d->has_low[part] = (uint8_t)((r ? d->has_low[part] : 0) | has_low << r);
         }
     }
     return all;
@@ -64,7 +64,7 @@ static bool digits_store(struct digits *d, uint32_t r, const uint16_t *x, const 
         if (__builtin_expect(low_rows & 1u << (r), 0))                                             \
             t += low_sum(w, high + low_offset + (r)*2 * VEC_BYTES);                                \
         vec_fma_to(&sum##r, __builtin_convertvector(t, vec_f32),                                   \
-                   weight_scale * load_f32(unit + (r)*VEC_LANES));                                 \
+                   (vec_f32)(weight_scale + load_words(unit + (r)*VEC_LANES)));                    \
     }
 
 #define DIGIT_EACH(act) act(0) act(1) act(2) act(3) act(4) act(5) act(6) act(7)
@@ -82,7 +82,7 @@ INLINE void digits_part_sum(const int rows, bool begins, const struct digits *d,
                             const uint8_t *scale, size_t ahead, float *acc, size_t acc_row) {
     size_t at = ((size_t)p * d->steps + first) * d->rows, low_offset = (size_t)(d->low - d->high);
     const int16_t *high = d->high + at * 2 * VEC_BYTES;
-    const float *unit = d->unit + at * VEC_LANES;
+    const uint32_t *unit = d->unit + at * VEC_LANES;
     const uint8_t *has_low = d->has_low + p * d->steps + first;
     DIGIT_EACH(DIGIT_LOAD)
     w += p * VEC_BYTES;
@@ -92,7 +92,7 @@ INLINE void digits_part_sum(const int rows, bool begins, const struct digits *d,
             __builtin_prefetch(w + ahead);
         }
         struct fp4 weights = fp4_at(w);
-        vec_f32 weight_scale = fp4_scale(scale + 4 * i, p);
+        vec_u32 weight_scale = fp4_scale(scale + 4 * i, p);
         uint32_t low_rows = has_low[i];
         DIGIT_EACH(DIGIT_ADD)
         high += rows * 2 * VEC_BYTES;

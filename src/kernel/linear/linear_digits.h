@@ -13,33 +13,36 @@ enum {
     FP4_SCALE_HIGH = 127 + 80,
     DIGIT_AHEAD = 2048, // bytes, about, to the rows that come into the first cache meanwhile
     DIGIT_FAR_AHEAD = 3, // times as far is what comes into the second
-    DIGIT_NEAR = 1024,   // a single row's weights come as one stream, into both
-    DIGIT_FAR = 8192,
+    DIGIT_NEAR = 2048,   // a single row's weights come as one stream, into both
+    DIGIT_FAR = 32768,
     PAGES_BYTES = 1 << 15,
     FP4_BITS = 9,       // a weight comes as value * 2^9: e2m1 in halves in the upper byte
 };
 
 // Rows of a block of x: [part][step][row] of four vectors (elements 0 4, 2 6, 1 5, 3 7 of a word).
 struct digits {
-    int16_t *high, *low;
-    float *unit;      // [part][step][row][VEC_LANES]: 2^(unit - 9); of a single row 2^(unit - 1)
-    uint8_t *has_low; // [part][step]: bit r set where row r has low digits
-    int32_t *offset;  // of a single row, [part][step][VEC_LANES]
+    int16_t *high, *low; // of a single row bytes, [step][part]
+    uint32_t *unit;      // unit - 9 in a float's exponent, VEC_LANES each; of a single row [block]
+    uint8_t *has_low;    // [part][step]: bit r where row r has low digits; of a single row [step]
     uint32_t rows, steps;
 };
 
+// Of a single row: a part's upper and lower digits in bytes, even and odd, and the sums' offset.
+enum { ROW_PART_BYTES = 5 * VEC_BYTES, ROW_LOW_BYTES = 3 * VEC_BYTES, ROW_BLOCKS = 4 };
+
 static inline size_t digits_bytes(uint32_t rows, uint32_t steps) {
     size_t bytes = (size_t)rows * steps * (DIGIT_STEP * 4 + LANES * 4) + VEC_PARTS * steps;
-    bytes += rows == 1 ? (size_t)steps * LANES * 4 : 0;
+    bytes += rows == 1 ? (size_t)steps * ROW_BLOCKS * 4 : 0;
     return (bytes + 63) / 64 * 64;
 }
 
 static inline struct digits digits_at(void *memory, uint32_t rows, uint32_t steps) {
     struct digits d = {.rows = rows, .steps = steps, .high = memory};
-    d.low = d.high + (size_t)rows * steps * DIGIT_STEP;
-    d.unit = (float *)(void *)(d.low + (size_t)rows * steps * DIGIT_STEP);
-    d.offset = (int32_t *)(void *)(d.unit + (size_t)rows * steps * LANES);
-    d.has_low = (uint8_t *)(d.offset + (rows == 1 ? (size_t)steps * LANES : 0));
+    size_t digits = (size_t)rows * steps * DIGIT_STEP, units = (size_t)rows * steps * LANES;
+    size_t row = (size_t)steps * VEC_PARTS * ROW_PART_BYTES / sizeof *d.high;
+    d.low = d.high + (rows == 1 ? row : digits);
+    d.unit = (uint32_t *)(void *)(d.low + digits);
+    d.has_low = (uint8_t *)(d.unit + (rows == 1 ? (size_t)steps * ROW_BLOCKS : units));
     return d;
 }
 
@@ -55,7 +58,7 @@ INLINE vec_i32 block_greatest(const vec_f32 part[8]) {
 // x as integers of 18 bits in pairs of elements: 0 4, 2 6, 1 5, 3 7 of a word.
 struct pairs {
     vec_i32 first[4], second[4], bad;
-    vec_f32 unit;
+    vec_i32 unit; // unit - FP4_BITS
 };
 
 INLINE struct pairs pairs_of(const uint16_t *x) {
@@ -69,7 +72,7 @@ INLINE struct pairs pairs_of(const uint16_t *x) {
     q.bad |= exponent > UNIT_HIGH + 14 + 127;
     // A block below 2^(e+1) has the unit 2^(e-14).
     vec_f32 factor = (vec_f32)((127 + 17 + 127 - exponent) << 23);
-    q.unit = (vec_f32)((exponent - 14 - FP4_BITS) << 23);
+    q.unit = exponent - 127 - 14 - FP4_BITS;
     for (int i = 0; i < 4; i++) {
         vec_f32 a = part[element[i]] * factor, b = part[element[i] + 4] * factor;
         q.first[i] = __builtin_convertvector(a, vec_i32);
@@ -122,13 +125,13 @@ static __attribute__((noinline, cold)) vec_i32 low_sum(const uint8_t *packed, co
     return digit_sum(fp4_at(packed), low) >> 3;
 }
 
-// The scales of part p's words.
-INLINE vec_f32 fp4_scale(const uint8_t *scale, uint32_t p) {
+// The scales of part p's words, as floats.
+INLINE vec_u32 fp4_scale(const uint8_t *scale, uint32_t p) {
     uint32_t four;
     vec_u8 bytes;
     memcpy(&four, scale, 4);
     memcpy(&bytes, fp4_scale_bytes + p * VEC_BYTES, sizeof bytes);
-    return (vec_f32)((vec_u32)vec_pick((vec_u8)all_words(four), bytes) >> 1);
+    return (vec_u32)vec_pick((vec_u8)all_words(four), bytes) >> 1;
 }
 
 // The scales of a step that the row's end does not fill, padded with 1.

@@ -22,6 +22,10 @@ struct few {
     size_t near, far; // bytes to what comes into the first and the second cache meanwhile
     uint32_t steps;
     vec_u8 *seen; // FP8: the greatest of twice each code
+    // FP8: x is yet to be multiplied by its blocks' scales, and goes on to what follows as folded.
+    const uint8_t *scale;
+    uint32_t scales;
+    float *folded;
 };
 
 // Rows of a group: all groups have about as many.

@@ -104,6 +104,9 @@ static void few_products(few_form *form, const struct packed *p, uint32_t outs, 
     uint8_t pad[FEW_WIDTH][STEP_BYTES];
     for (uint32_t i = 0; i < outs; i++)
         f.w[i] = step_bytes(&p[i], full, pad[i]);
+    f.folded += full * (f.x_part / steps);
+    if (f.scale)
+        f.scale += 2 * full, f.scales -= 2 * full;
     f.x += full * (f.x_part / steps), f.steps = 1, f.near = f.far = 0;
     form(&f);
 }
@@ -113,6 +116,7 @@ static void few_outputs(const struct block *b, uint32_t first, uint32_t end, uin
                         uint32_t n, const float *x, struct few f, float *folded) {
     static few_form *const pairs[] = {pair_1, pair_2, pair_3, pair_4};
     static few_form *const quads[] = {quad_1, quad_2, quad_3, quad_4};
+    static few_form *const folds[] = {fold_1, fold_2, fold_3, fold_4};
     const struct lf_matrix *m = b->job->w;
     bool fp8 = m->format == LF_WEIGHT_FP8;
     size_t row = lf_matrix_row_bytes(m), vectors = word_vectors(m->format, n);
@@ -120,9 +124,8 @@ static void few_outputs(const struct block *b, uint32_t first, uint32_t end, uin
         rows = at_most(b->rows - r, few_rows(b->rows));
         uint32_t width = fp8 ? QUAD_WIDTH : pair_width(rows);
         struct packed p[FEW_WIDTH] = {packed_at(m, b->o0 + first, k0, n)};
-        if (fp8)
-            fold_scales(p, rows, x, folded);
-        f.x = fp8 ? folded : x, f.x_part = rows * vectors * VEC_LANES;
+        f.scale = p[0].scale, f.scales = p[0].scales, f.folded = folded;
+        f.x = x, f.x_part = rows * vectors * VEC_LANES;
         for (uint32_t o = first; o < end; o += width) {
             uint32_t left = m->out - b->o0 - o;
             for (uint32_t i = 0; i < width; i++)
@@ -131,7 +134,8 @@ static void few_outputs(const struct block *b, uint32_t first, uint32_t end, uin
             f.far = left >= (FEW_FAR + 1) * width ? FEW_FAR * width * row : 0;
             struct few own = f;
             own.acc += r * f.acc_row + o * LANES;
-            few_products((fp8 ? quads : pairs)[rows - 1], p, width, own);
+            few_products((fp8 ? o == first ? folds : quads : pairs)[rows - 1], p, width, own);
+            f.x = fp8 ? folded : x;
         }
     }
 }

@@ -34,13 +34,13 @@ static inline uint32_t ceil_to(uint32_t n, uint32_t unit) {
 
 // Outputs of a task: four tasks a thread even out what threads get done.
 static inline uint32_t task_share(uint64_t outputs, uint32_t threads) {
-    uint64_t share = outputs / (4 * (uint64_t)threads);
-    return share < UINT32_MAX ? (uint32_t)share : UINT32_MAX - 1;
+    uint64_t tasks = 4 * (uint64_t)threads, share = (outputs + tasks - 1) / tasks;
+    return share == 0 ? 1 : share < UINT32_MAX ? (uint32_t)share : UINT32_MAX - 1;
 }
 
-// Some outputs more than share, a multiple of unit.
+// The share or a little more, a multiple of unit.
 static inline uint32_t near_share(uint32_t share, uint32_t unit, uint32_t most) {
-    return share >= most ? most : at_most(ceil_to(share + 1, unit), most);
+    return share >= most ? most : at_most(ceil_to(share, unit), most);
 }
 
 static inline const uint16_t *row_x(const struct lf_linear_job *job, uint32_t r) {

@@ -5,6 +5,14 @@
 // Outputs side by side: beside their sums the registers hold their codes.
 enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
 
+// The scales of blocks b and b + 1 times 2^120, in memory: all registers are taken.
+INLINE void fold_factor(const struct few *f, uint32_t p, uint32_t b, float factor[VEC_LANES]) {
+    const uint32_t bias = E4M3_BIAS;
+    uint32_t second = b + 1 < f->scales ? f->scale[b + 1] + bias : 127;
+    store_f32(factor, e4m3_factor(p, f->scale[b] + bias, second));
+    vec_read_again();
+}
+
 #define QUAD_EACH(act, ...)                                                                        \
     act(0, __VA_ARGS__) act(1, __VA_ARGS__) act(2, __VA_ARGS__) act(3, __VA_ARGS__)
 #define QUAD_CODES(o, unused)                                                                      \
@@ -26,6 +34,10 @@ enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
 #define QUAD_ROW(r)                                                                                \
     if (rows > r) {                                                                                \
         vec_f32 x##r = load_f32(x + (r)*VEC_LANES);                                                \
+        if (folds) {                                                                               \
+            x##r *= load_f32(factor);                                                              \
+            store_f32(folded + (x - f->x) + (r)*VEC_LANES, x##r);                                  \
+        }                                                                                          \
         QUAD_EACH(QUAD_FMA, r)                                                                     \
     }
 #define QUAD_ELEMENT(element, codes)                                                               \
@@ -35,12 +47,16 @@ enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
         x += rows * VEC_LANES;                                                                     \
     }
 
-// acc += part p; rows is a constant where this is inlined.
-INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
+// acc += part p; rows is a constant where this is inlined. What folds stores its x for the others.
+INLINE void quad_steps(const bool folds, const int rows, const struct few *f, uint32_t p) {
     const int outs = QUAD_WIDTH;
+    float *folded = f->folded;
+    float factor[VEC_LANES];
     FEW_BEGIN
     for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
         few_fetch(f, outs, p, at);
+        if (folds)
+            fold_factor(f, p, 2 * (uint32_t)(at / STEP_BYTES), factor);
         vec_u8 greatest = *f->seen;
         QUAD_EACH(QUAD_CODES, )
         *f->seen = greatest;
@@ -51,20 +67,14 @@ INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
     }
     FEW_EACH(FEW_STORE)
 }
-FEW_FORMS(quad)
-
-// x of some rows times the scales of its blocks of 32 and 2^120; padding stays 0.
-static void fold_scales(const struct packed *p, uint32_t rows, const float *x, float *folded) {
-    const uint32_t bias = E4M3_BIAS, blocks = p->scales;
-    for (uint32_t part = 0; part < VEC_PARTS; part++)
-        for (uint32_t b = 0; b < blocks; b += 2) {
-            uint32_t second = b + 1 < blocks ? p->scale[b + 1] + bias : 127;
-            vec_f32 factor = e4m3_factor(part, p->scale[b] + bias, second);
-            for (uint32_t i = 0; i < 4 * rows; i += 4, x += 4 * VEC_LANES, folded += 4 * VEC_LANES)
-                for (uint32_t e = 0; e < 4; e++)
-                    store_f32(folded + e * VEC_LANES, load_f32(x + e * VEC_LANES) * factor);
-        }
+INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
+    quad_steps(false, rows, f, p);
 }
+INLINE void fold_part(const int rows, const struct few *f, uint32_t p) {
+    quad_steps(true, rows, f, p);
+}
+FEW_FORMS(quad)
+FEW_FORMS(fold)
 
 // Whether x of that largest exponent times these scales and 2^120 is exact and finite.
 static bool can_fold(const uint8_t *scale, uint32_t n, uint32_t exponent) {

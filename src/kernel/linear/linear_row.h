@@ -107,6 +107,18 @@ static __attribute__((noinline)) bool row_fp8(const struct lf_matrix *m, const f
     return row_outputs(true, m, x, o0, outs, sums);
 }
 
+// x of a row times the scales of its blocks of 32 and 2^120; padding stays 0.
+static void fold_row(const struct packed *p, const float *x, float *folded) {
+    const uint32_t bias = E4M3_BIAS, blocks = p->scales;
+    for (uint32_t part = 0; part < VEC_PARTS; part++)
+        for (uint32_t b = 0; b < blocks; b += 2, x += 4 * VEC_LANES, folded += 4 * VEC_LANES) {
+            uint32_t second = b + 1 < blocks ? p->scale[b + 1] + bias : 127;
+            vec_f32 factor = e4m3_factor(part, p->scale[b] + bias, second);
+            for (uint32_t e = 0; e < 4 * VEC_LANES; e += VEC_LANES)
+                store_f32(folded + e, load_f32(x + e) * factor);
+        }
+}
+
 // False where only the tiles give the declared bits; x is in word order, folded room for it.
 static bool row_sums(const struct lf_matrix *m, const float *x, uint32_t exponent, uint32_t o0,
                      uint32_t outs, float *folded, float *sums) {
@@ -118,7 +130,7 @@ static bool row_sums(const struct lf_matrix *m, const float *x, uint32_t exponen
         struct packed p = packed_at(m, o0 + o, 0, m->in);
         if (!can_fold(p.scale, p.scales, exponent))
             return false;
-        fold_scales(&p, 1, x, folded);
+        fold_row(&p, x, folded);
         if (!row_fp8(m, folded, o0 + o, at_most(outs - o, 32), sums + o))
             return false;
     }

@@ -52,6 +52,10 @@ INLINE vec_u32 all_words(uint32_t x) {
     return x - (vec_u32){0};
 }
 
+INLINE vec_f32 all_f32(float x) {
+    return x - (vec_f32){0};
+}
+
 // a * b + c, rounded once a lane.
 INLINE vec_f32 vec_fma(vec_f32 a, vec_f32 b, vec_f32 c) {
 #if defined(__AVX512F__)
@@ -191,13 +195,41 @@ INLINE vec_u32 load_words(const void *p) {
     return v;
 }
 
+// Each of VEC_LANES bytes as a word.
+INLINE vec_u32 vec_from_bytes(const uint8_t *p) {
+#if defined(__AVX512F__)
+    return (vec_u32)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+#elif defined(__AVX2__)
+    return (vec_u32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+#else
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return (vec_u32)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
+#endif
+}
+
+// Each of VEC_LANES / 4 numbers four times.
+INLINE vec_f32 vec_by_fours(const float *p) {
+#if defined(__AVX512F__)
+    const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    return (vec_f32)_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(p)), lane);
+#elif defined(__AVX2__)
+    const __m256i lane = _mm256_set_epi32(1, 1, 1, 1, 0, 0, 0, 0);
+    double two;
+    memcpy(&two, p, sizeof two);
+    return (vec_f32)_mm256_permutevar_ps((__m256)_mm256_set1_pd(two), lane);
+#else
+    return all_f32(*p);
+#endif
+}
+
 INLINE vec_i16 load_i16(const int16_t *p) {
     vec_i16 v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-INLINE vec_u8 load_i8(const int8_t *p) {
+INLINE vec_u8 load_u8(const uint8_t *p) {
     vec_u8 v;
     memcpy(&v, p, sizeof v);
     return v;
@@ -209,10 +241,6 @@ INLINE void store_f32(float *p, vec_f32 v) {
 
 INLINE void store_words(void *p, vec_i32 v) {
     memcpy(p, &v, sizeof v);
-}
-
-INLINE vec_f32 all_f32(float x) {
-    return x - (vec_f32){0};
 }
 
 // 16 bytes in every 16 of the vector.
