@@ -10,7 +10,7 @@
 
 enum {
     REPEATS_MAX = 31,
-    TRIES_MAX = 60, // for each repeat that counts
+    TRIES_MAX = 20, // for each repeat that counts
     SET_BYTES = 128 << 20, // weights of one measurement: more than caches hold
     JOBS_MAX = 64,
     THREADS_MAX = 64,
@@ -44,7 +44,7 @@ struct bench {
 
 // A repeat counts when others leave it so much of its cores and the memory before and after.
 #define QUIET_CORE 0.95
-#define QUIET_MEMORY 0.88
+#define QUIET_MEMORY 0.80
 
 // What is chosen on the command line; 0 or NULL: all.
 struct choice {
