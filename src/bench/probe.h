@@ -17,7 +17,7 @@ struct lf_probe {
 size_t lf_probe_read(struct lf_pool *pool, struct lf_probe *probe);
 // Independent chains of fused multiply-adds on the widest registers; returns the operations.
 double lf_probe_peak(struct lf_pool *pool, struct lf_probe *probe);
-// Integer operations a thread, as many as a core begins at once: fewer when the core is shared.
+// Integer operations of all threads, as cores begin them: slower where others run on the same.
 double lf_probe_issue(struct lf_pool *pool, struct lf_probe *probe);
 // The wall's clock, or this program's processor time a thread: others' time does not count in it.
 double lf_probe_seconds(bool wall, uint32_t threads);

@@ -106,13 +106,13 @@ static struct lf_linear_job new_job(struct check *c, const struct lf_matrix *w, 
 // Codes as a device has them; on_device: the mirror's, by its own kernel.
 static void turn_codes(struct check *c, const struct lf_matrix *m, bool on_device) {
     size_t bytes = m->out * lf_matrix_row_bytes(m);
-    uint32_t *word = (uint32_t *)(uintptr_t)m->data;
+    void *codes = (void *)(uintptr_t)m->data;
     if (m->format != LF_WEIGHT_MXFP4)
         return;
     if (on_device)
-        lf_linear_turn_cuda(&c->on, check_mirror(c, word), bytes);
-    for (size_t i = 0; !on_device && i < bytes / sizeof *word; i++)
-        word[i] = lf_mxfp4_turned(word[i]);
+        lf_linear_turn_cuda(&c->on, check_mirror(c, codes), bytes);
+    else
+        lf_mxfp4_turn(codes, bytes, false);
 }
 
 static void linear_problem(struct check *c, const char *name, const struct map *map, uint32_t n,

@@ -57,12 +57,9 @@ __device__ static uint32_t query_span(const struct lf_index_score_args &a, uint3
         int32_t low = SPAN_NEVER, high = 0;
         if (h < a.heads && group * GROUP < a.dim)
 #pragma unroll
-            for (uint32_t i = 0; i < WORDS; i++) {
-                uint4 eight = load_eight(q + 8 * i);
-                widen_range(eight.x, &low, &high), widen_range(eight.y, &low, &high);
-                widen_range(eight.z, &low, &high), widen_range(eight.w, &low, &high);
-            }
-        uint32_t own = span_of(low, high);
+            for (uint32_t i = 0; i < WORDS; i++)
+                widen_eight(load_eight(q + 8 * i), &low, &high);
+        uint32_t own = span_of(&low, &high);
         span = own > span ? own : span;
     }
     span = __reduce_max_sync(LF_ALL_LANES, span);

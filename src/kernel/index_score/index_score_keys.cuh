@@ -65,6 +65,18 @@ __device__ static void fetch_codes(const uint8_t *key, uint32_t dim, struct code
         codes->word[i] = is_there ? ((const uint32_t *)at)[i] : 0;
 }
 
+// What four lanes hold together: powers of two between the lowest place and the greatest number.
+__device__ static uint32_t span_of(int32_t *low, int32_t *high) {
+    for (int other = 2; other; other /= 2) {
+        int32_t theirs = __shfl_xor_sync(LF_ALL_LANES, *low, other);
+        *low = theirs < *low ? theirs : *low;
+        theirs = __shfl_xor_sync(LF_ALL_LANES, *high, other);
+        *high = theirs > *high ? theirs : *high;
+    }
+    bool is_inside = *low >= EXPONENT_MIN && *high <= EXPONENT_MAX;
+    return *high < *low ? 0 : is_inside ? (uint32_t)(*high - *low) : (uint32_t)SPAN_NEVER;
+}
+
 // The greatest exponent of an entry's groups that are not all zeros; returns their span.
 __device__ static uint32_t find_top(const struct codes &codes, uint32_t *top) {
     uint32_t any = 0;
@@ -72,17 +84,11 @@ __device__ static uint32_t find_top(const struct codes &codes, uint32_t *top) {
     for (uint32_t i = 0; i < WORDS; i++)
         any |= codes.word[i];
     bool is_zero = !(any & 0x77777777u) && codes.exponent != SPAN_NEVER;
-    uint32_t low = is_zero ? (uint32_t)SPAN_NEVER : codes.exponent;
-    uint32_t high = is_zero ? 0 : codes.exponent;
-    for (int other = 2; other; other /= 2) {
-        uint32_t theirs = __shfl_xor_sync(LF_ALL_LANES, low, other);
-        low = theirs < low ? theirs : low;
-        theirs = __shfl_xor_sync(LF_ALL_LANES, high, other);
-        high = theirs > high ? theirs : high;
-    }
-    *top = high >= low ? high : 127;
-    bool is_inside = low >= EXPONENT_MIN && high <= EXPONENT_MAX;
-    return high < low ? 0 : is_inside ? high - low : (uint32_t)SPAN_NEVER;
+    int32_t low = is_zero ? (int32_t)SPAN_NEVER : (int32_t)codes.exponent;
+    int32_t high = is_zero ? 0 : (int32_t)codes.exponent;
+    uint32_t span = span_of(&low, &high);
+    *top = high >= low ? (uint32_t)high : 127;
+    return span;
 }
 
 // In both halves: what makes codes in bf16's places 2^(127 - top) times what they say.
@@ -98,18 +104,6 @@ __device__ static uint32_t widen(const struct codes &codes, uint32_t factor, uin
     return lf_mul_bf16x2(size | (word << (12 - at) & 0x80008000u), factor);
 }
 
-// Powers of two between the lowest place and the greatest number of what four lanes hold.
-__device__ static uint32_t span_of(int32_t low, int32_t high) {
-    for (int other = 2; other; other /= 2) {
-        int32_t theirs = __shfl_xor_sync(LF_ALL_LANES, low, other);
-        low = theirs < low ? theirs : low;
-        theirs = __shfl_xor_sync(LF_ALL_LANES, high, other);
-        high = theirs > high ? theirs : high;
-    }
-    bool is_inside = low >= EXPONENT_MIN && high <= EXPONENT_MAX;
-    return high < low ? 0 : is_inside ? high - low : (uint32_t)SPAN_NEVER;
-}
-
 // The lowest place and the exponent of two numbers of a query; zeros have none.
 __device__ static void widen_range(uint32_t pair, int32_t *low, int32_t *high) {
 #pragma unroll
@@ -119,6 +113,11 @@ __device__ static void widen_range(uint32_t pair, int32_t *low, int32_t *high) {
         *low = x && lowest < *low ? lowest : *low;
         *high = x && exponent > *high ? exponent : *high;
     }
+}
+
+__device__ static void widen_eight(uint4 eight, int32_t *low, int32_t *high) {
+    widen_range(eight.x, low, high), widen_range(eight.y, low, high);
+    widen_range(eight.z, low, high), widen_range(eight.w, low, high);
 }
 
 // Eight neighbouring numbers of a query.

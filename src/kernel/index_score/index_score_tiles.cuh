@@ -46,8 +46,7 @@ __device__ static void put_query(const struct lf_index_score_args &a, uint32_t i
         uint4 eight = {0, 0, 0, 0};
         if (is_there)
             eight = load_eight(q + 8 * i);
-        widen_range(eight.x, &low, &high), widen_range(eight.y, &low, &high);
-        widen_range(eight.z, &low, &high), widen_range(eight.w, &low, &high);
+        widen_eight(eight, &low, &high);
         const uint32_t pair[4] = {__byte_perm(eight.x, eight.z, 0x5410),
                                   __byte_perm(eight.x, eight.z, 0x7632),
                                   __byte_perm(eight.y, eight.w, 0x5410),
@@ -56,7 +55,7 @@ __device__ static void put_query(const struct lf_index_score_args &a, uint32_t i
         for (uint32_t j = 0; j < 4; j++)
             *(uint32_t *)&tile->query[four][4 * i + j][column][4 * group] = pair[j];
     }
-    uint32_t span = span_of(low, high);
+    uint32_t span = span_of(&low, &high);
     if (group == 0)
         atomicMax(&r->span, span);
 }
@@ -124,9 +123,14 @@ struct held {
     uint32_t key[STEPS][4];
 };
 
+// The first of a lane's two entries of a run; the other is 8 further.
+__device__ static uint32_t entry_of(uint32_t first) {
+    return first + threadIdx.x / LF_WARP % 4 * RUN_WARP + threadIdx.x % LF_WARP / 4;
+}
+
 __device__ static void fetch_run(uint8_t *const *page, uint32_t dim, uint32_t first, uint32_t most,
                                  struct codes codes[2]) {
-    uint32_t entry = first + threadIdx.x / LF_WARP % 4 * RUN_WARP + threadIdx.x % LF_WARP / 4;
+    uint32_t entry = entry_of(first);
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++)
         fetch_codes(entry + 8 * i < most ? key_of(page, entry + 8 * i, dim) : NULL, dim,
@@ -137,8 +141,7 @@ __device__ static void widen_run(const struct codes codes[2], uint32_t first, st
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t top;
-        held->entry[i] = first + threadIdx.x / LF_WARP % 4 * RUN_WARP +
-                         threadIdx.x % LF_WARP / 4 + 8 * i;
+        held->entry[i] = entry_of(first) + 8 * i;
         held->span[i] = find_top(codes[i], &top);
         held->scale[i] = lf_f32_from_bits(top << 23);
         uint32_t factor = factor_of(codes[i], top);
@@ -246,10 +249,8 @@ __device__ static void score_tile(const struct lf_index_score_args &a, uint32_t 
     uint32_t size = a.candidates.block_size, known = (PLACES - 2) * size / RUN;
     known = (known < PLACED_RUNS ? known : (uint32_t)PLACED_RUNS) * RUN;
     for (uint32_t at = warp; at < TILE_ROWS; at += TILE_WARPS)
-        if (tile->row[at].items.blocks) {
-            uint32_t next = find_next(tile->row[at].items, from);
-            tile->next[at] = next;
-        }
+        if (tile->row[at].items.blocks)
+            tile->next[at] = find_next(tile->row[at].items, from);
     for (uint32_t first = from; first < to; first += known) {
         uint32_t end = to - first < known ? to : first + known;
         __syncthreads();

@@ -175,10 +175,9 @@ static void bind(const struct lf_call *call, void *args) {
 
 static void cuda_turn(void *args, bool back) {
     const struct lf_linear_map *map = args;
-    uint32_t *word = (uint32_t *)(uintptr_t)map->w.data;
-    size_t words = map->w.out * lf_matrix_row_bytes(&map->w) / sizeof *word;
-    for (size_t i = 0; map->w.format == LF_WEIGHT_MXFP4 && i < words; i++)
-        word[i] = back ? lf_mxfp4_published(word[i]) : lf_mxfp4_turned(word[i]);
+    if (map->w.format == LF_WEIGHT_MXFP4)
+        lf_mxfp4_turn((void *)(uintptr_t)map->w.data, map->w.out * lf_matrix_row_bytes(&map->w),
+                      back);
 }
 
 // g(D) sum |w x|, and what subnormal sums lose.

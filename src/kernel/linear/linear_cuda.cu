@@ -331,19 +331,21 @@ void lf_linear_cuda(struct lf_device *device, const struct lf_linear_args *args)
     }
 }
 
+// Threads that go once through so many bytes.
+static dim3 look_blocks(uint64_t bytes) {
+    uint32_t blocks = lf_blocks(bytes, LOOK_THREADS * LOOK_BYTES);
+    return dim3(blocks < LOOK_BLOCKS ? blocks : (uint32_t)LOOK_BLOCKS);
+}
+
 void lf_linear_look_cuda(struct lf_device *device, const struct lf_matrix *m, uint32_t *is_odd) {
     struct look look = {m->format, m->data, m->scale, lf_linear_codes(m),
                         lf_matrix_scale_bytes(m), is_odd};
     uint64_t most = look.codes > look.scales ? look.codes : look.scales;
-    uint32_t blocks = lf_blocks(most, LOOK_THREADS * LOOK_BYTES);
     LF_ASSERT(lf_matrix_quantizes_input(m));
-    lf_cuda_launch(device, "linear", linear_look,
-                   dim3(blocks < LOOK_BLOCKS ? blocks : (uint32_t)LOOK_BLOCKS), LOOK_THREADS, look);
+    lf_cuda_launch(device, "linear", linear_look, look_blocks(most), LOOK_THREADS, look);
 }
 
 void lf_linear_turn_cuda(struct lf_device *device, void *codes, uint64_t bytes) {
     struct turn turn = {(uint32_t *)codes, bytes / sizeof(uint32_t)};
-    uint32_t blocks = lf_blocks(turn.words, LOOK_THREADS * LOOK_BYTES / sizeof(uint32_t));
-    lf_cuda_launch(device, "linear", linear_turn,
-                   dim3(blocks < LOOK_BLOCKS ? blocks : (uint32_t)LOOK_BLOCKS), LOOK_THREADS, turn);
+    lf_cuda_launch(device, "linear", linear_turn, look_blocks(bytes), LOOK_THREADS, turn);
 }

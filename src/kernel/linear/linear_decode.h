@@ -65,3 +65,9 @@ INLINE vec_f32 e4m3_factor(uint32_t part, uint32_t first, uint32_t second) {
         both[i] = second << 23;
     return (vec_f32)both;
 }
+
+// Of blocks b and b + 1 of so many scales: what x is multiplied by; past the last it is padding.
+INLINE vec_f32 fold_factor(const uint8_t *scale, uint32_t scales, uint32_t part, uint32_t b) {
+    const uint32_t bias = E4M3_BIAS;
+    return e4m3_factor(part, scale[b] + bias, b + 1 < scales ? scale[b + 1] + bias : 127);
+}

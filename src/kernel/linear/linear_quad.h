@@ -5,14 +5,6 @@
 // Outputs side by side: beside their sums the registers hold their codes.
 enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
 
-// The scales of blocks b and b + 1 times 2^120, in memory: all registers are taken.
-INLINE void fold_factor(const struct few *f, uint32_t p, uint32_t b, float factor[VEC_LANES]) {
-    const uint32_t bias = E4M3_BIAS;
-    uint32_t second = b + 1 < f->scales ? f->scale[b + 1] + bias : 127;
-    store_f32(factor, e4m3_factor(p, f->scale[b] + bias, second));
-    vec_read_again();
-}
-
 #define QUAD_EACH(act, ...)                                                                        \
     act(0, __VA_ARGS__) act(1, __VA_ARGS__) act(2, __VA_ARGS__) act(3, __VA_ARGS__)
 #define QUAD_CODES(o, unused)                                                                      \
@@ -55,8 +47,12 @@ INLINE void quad_steps(const bool folds, const int rows, const struct few *f, ui
     FEW_BEGIN
     for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
         few_fetch(f, outs, p, at);
-        if (folds)
-            fold_factor(f, p, 2 * (uint32_t)(at / STEP_BYTES), factor);
+        if (folds) {
+            // In memory: all registers are taken.
+            uint32_t block = 2 * (uint32_t)(at / STEP_BYTES);
+            store_f32(factor, fold_factor(f->scale, f->scales, p, block));
+            vec_read_again();
+        }
         vec_u8 greatest = *f->seen;
         QUAD_EACH(QUAD_CODES, )
         *f->seen = greatest;

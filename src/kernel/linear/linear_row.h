@@ -109,11 +109,9 @@ static __attribute__((noinline)) bool row_fp8(const struct lf_matrix *m, const f
 
 // x of a row times the scales of its blocks of 32 and 2^120; padding stays 0.
 static void fold_row(const struct packed *p, const float *x, float *folded) {
-    const uint32_t bias = E4M3_BIAS, blocks = p->scales;
     for (uint32_t part = 0; part < VEC_PARTS; part++)
-        for (uint32_t b = 0; b < blocks; b += 2, x += 4 * VEC_LANES, folded += 4 * VEC_LANES) {
-            uint32_t second = b + 1 < blocks ? p->scale[b + 1] + bias : 127;
-            vec_f32 factor = e4m3_factor(part, p->scale[b] + bias, second);
+        for (uint32_t b = 0; b < p->scales; b += 2, x += 4 * VEC_LANES, folded += 4 * VEC_LANES) {
+            vec_f32 factor = fold_factor(p->scale, p->scales, part, b);
             for (uint32_t e = 0; e < 4 * VEC_LANES; e += VEC_LANES)
                 store_f32(folded + e, load_f32(x + e) * factor);
         }

@@ -6,6 +6,25 @@
 enum { STREAM_AHEAD = 3 }; // rounds, whose tiles are known
 static const uint32_t TAKEN_MOST = 1 << 20; // tiles, counted below it; above it who found an end
 
+// Whether tiles from `known` on go to so many takers as they ask.
+__device__ static inline bool are_asked_for(const struct lf_linear_tiles &tiles, uint32_t known,
+                                            uint32_t takers) {
+    return tiles.launch.taken && tiles.all > known && tiles.all < TAKEN_MOST / 2 &&
+           takers < UINT32_MAX / TAKEN_MOST;
+}
+
+// The first of n that nobody took; it may be past the last.
+__device__ static inline uint32_t ask_for_tiles(const struct lf_linear_launch &launch, uint32_t n,
+                                                uint32_t known) {
+    return atomicAdd(launch.taken, n) % TAKEN_MOST + known;
+}
+
+// The last of the takers that found an end leaves a zero.
+__device__ static inline void end_asking(const struct lf_linear_launch &launch, uint32_t takers) {
+    if (atomicAdd(launch.taken, TAKEN_MOST) / TAKEN_MOST == takers - 1)
+        *launch.taken = 0;
+}
+
 template <enum lf_weight_format format, int eights>
 struct stream_shape : unit_shape<format, eights> {
     typedef unit_shape<format, eights> unit;
@@ -81,12 +100,6 @@ __device__ static inline uint32_t first_tile(const struct stream_share &share, u
     return at.tile + (at.part > 0);
 }
 
-// Units before a block's first that its first tile would have, were all of them the block's.
-template <enum lf_weight_format format, int eights>
-__device__ static inline uint32_t after_of(const struct stream_block<format, eights> *block) {
-    return block->after;
-}
-
 // Parts of a tile that the block before has.
 template <enum lf_weight_format format, int eights>
 __device__ static inline uint32_t before_of(const struct stream_block<format, eights> *block,
@@ -132,8 +145,7 @@ __device__ static struct stream_share find_fixed(const struct lf_linear_tiles &t
     uint32_t own = (tiles.all + gridDim.x - 1 - blockIdx.x) / gridDim.x;
     struct stream_share share = {tiles, own};
     uint32_t first = first_tile(share, STREAM_AHEAD, shape::warps);
-    bool are_taken = tiles.launch.taken && tiles.all > first * gridDim.x &&
-                     tiles.all < TAKEN_MOST / 2 && gridDim.x < UINT32_MAX / TAKEN_MOST;
+    bool are_taken = are_asked_for(tiles, first * gridDim.x, gridDim.x);
     share.fixed = are_taken ? first : own;
     if (threadIdx.x == 0) {
         block->units = are_taken ? UINT32_MAX : own * tiles.launch.parts;
@@ -152,7 +164,7 @@ __device__ static void take_tiles(const struct stream_share &share, uint32_t fir
     const uint32_t lane = threadIdx.x % LF_WARP;
     uint32_t n = past - first, tile = 0, all = share.tiles.all;
     if (lane == 0 && n)
-        tile = atomicAdd(share.tiles.launch.taken, n) % TAKEN_MOST + share.fixed * gridDim.x;
+        tile = ask_for_tiles(share.tiles.launch, n, share.fixed * gridDim.x);
     tile = __shfl_sync(LF_ALL_LANES, tile, 0);
     uint32_t left = tile < all ? all - tile : 0;
     if (lane < n && lane < left)
@@ -160,9 +172,7 @@ __device__ static void take_tiles(const struct stream_share &share, uint32_t fir
     if (lane || left >= n)
         return;
     block->units = (first + left) * share.tiles.launch.parts;
-    // The last of the blocks that found an end leaves a zero.
-    if (atomicAdd(share.tiles.launch.taken, TAKEN_MOST) / TAKEN_MOST == gridDim.x - 1)
-        *share.tiles.launch.taken = 0;
+    end_asking(share.tiles.launch, gridDim.x);
 }
 
 // A warp finds the tiles that begin in a round.
@@ -185,9 +195,9 @@ __device__ static struct stream_source seek_unit(const struct stream_share &shar
                                                  struct stream_block<format, eights> *block) {
     typedef stream_shape<format, eights> shape;
     struct stream_warp<format, eights> *own = &block->warp[threadIdx.x / LF_WARP];
-    struct stream_part at = part_of(share, n + after_of(block));
+    struct stream_part at = part_of(share, n + block->after);
     struct stream_source from = {};
-    at.part += before_of(block, at.tile) - (at.tile ? 0 : after_of(block));
+    at.part += before_of(block, at.tile) - (at.tile ? 0 : block->after);
     uint32_t lane = threadIdx.x % LF_WARP, k = at.part * LF_LINEAR_PART;
     from.place = at.tile % shape::tiles;
     from.k = n < block->units ? k : UINT32_MAX;
@@ -366,7 +376,7 @@ __device__ static void add_parts(const struct stream_share &share, uint32_t roun
     typedef stream_shape<format, eights> shape;
     const uint32_t first = round * shape::warps, parts = share.tiles.launch.parts;
     uint32_t past = first + shape::warps < block->units ? first + shape::warps : block->units;
-    uint32_t after = after_of(block), tile = part_of(share, first + after).tile;
+    uint32_t after = block->after, tile = part_of(share, first + after).tile;
     uint32_t tiles = part_of(share, past - 1 + after).tile - tile + 1;
     uint32_t *sums = share.tiles.launch.sums + blockIdx.x * shape::numbers;
     for (uint32_t at = threadIdx.x; at < tiles * shape::numbers; at += shape::threads) {

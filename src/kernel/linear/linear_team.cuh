@@ -88,8 +88,7 @@ __device__ static void find_first(const struct lf_linear_tiles &tiles,
         t.tiles = tile + (ahead - 1) * all < tiles.all ? UINT32_MAX : first;
         t.number = tile, t.all = all;
         t.jobs = tiles.jobs, t.launched = tiles.all;
-        t.are_taken = tiles.launch.taken && tiles.all > ahead * all &&
-                      tiles.all < TAKEN_MOST / 2 && all < UINT32_MAX / TAKEN_MOST;
+        t.are_taken = are_asked_for(tiles, ahead * all, all);
     }
     if (tile + i * all < tiles.all)
         find_tile<eights>(tiles, tile + i * all, t.tile + i);
@@ -104,15 +103,14 @@ __device__ static void find_next(const struct lf_linear_launch &launch,
     if (threadIdx.x % LF_WARP || t->tiles != UINT32_MAX)
         return;
     if (t->are_taken)
-        tile = atomicAdd(launch.taken, 1u) % TAKEN_MOST + launch.team_ahead * t->all;
+        tile = ask_for_tiles(launch, 1, launch.team_ahead * t->all);
     if (tile < t->launched) {
         find_tile<eights>({launch, live, t->jobs, t->launched}, tile, t->tile + i % TEAM_RING);
         return;
     }
     t->tiles = i;
-    // The last of the teams that found an end leaves a zero.
-    if (t->are_taken && atomicAdd(launch.taken, TAKEN_MOST) / TAKEN_MOST == t->all - 1)
-        *launch.taken = 0;
+    if (t->are_taken)
+        end_asking(launch, t->all);
 }
 
 // What a warp does in a round of its team: a tile's part that begins at element k.

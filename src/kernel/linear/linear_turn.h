@@ -1,5 +1,6 @@
 // MXFP4 on a device: bits of eight codes lie where few steps make bf16 numbers of them.
 #pragma once
+#include <stdbool.h>
 #include "base/number.h"
 
 // The place of a bit. Codes 0 and 1 lie as bf16 has them, 4 and 5 turned by three, 2 and 3 by six.
@@ -24,6 +25,13 @@ LF_HOST_DEVICE static inline uint32_t lf_mxfp4_published(uint32_t turned) {
     for (uint32_t i = 0; i < 32; i++)
         word |= (turned >> lf_mxfp4_place(i / 4, i % 4) & 1) << i;
     return word;
+}
+
+// So many bytes of codes in place, or back.
+static inline void lf_mxfp4_turn(void *codes, uint64_t bytes, bool back) {
+    uint32_t *word = (uint32_t *)codes;
+    for (uint64_t i = 0; i < bytes / sizeof *word; i++)
+        word[i] = back ? lf_mxfp4_published(word[i]) : lf_mxfp4_turned(word[i]);
 }
 
 // Codes 0 and 1, 4 and 5, 2 and 3, or 6 and 7 of a turned word; in bf16's places value * 2^-126.

@@ -17,13 +17,14 @@ __device__ static inline lf_shared_base lf_shared_base_of(const void *at) {
     return (uint32_t)__cvta_generic_to_shared(at);
 }
 
-// The same for all lanes, found once: else the compiler finds it again wherever it is wanted.
-__device__ static inline lf_shared_base lf_shared_base_of_all(const void *at) {
-    return __shfl_sync(0xFFFFFFFFu, lf_shared_base_of(at), 0);
-}
-
+// The same for all lanes, and known to be; a played device has addresses here.
 __device__ static inline lf_shared_base lf_same_place(lf_shared_base at) {
     return __shfl_sync(0xFFFFFFFFu, at, 0);
+}
+
+// The same, found once: else the compiler finds it again wherever it is wanted.
+__device__ static inline lf_shared_base lf_shared_base_of_all(const void *at) {
+    return lf_same_place(lf_shared_base_of(at));
 }
 
 // As for those: what was computed stays in its register.
