@@ -20,6 +20,8 @@ enum {
 };
 
 struct worker {
+    // Its tasks that nobody took: the first in the low half, their end in the high one.
+    _Alignas(CACHE_LINE) atomic_uint_fast64_t left;
     struct lf_pool *pool;
     pthread_t thread;
     uint32_t id;
@@ -37,8 +39,6 @@ struct lf_pool {
     // The job: written while no worker has joined, read between join and leave.
     lf_task_fn *task;
     void *ctx;
-    uint32_t tasks;
-    _Alignas(CACHE_LINE) atomic_uint next;  // the next task nobody took
     _Alignas(CACHE_LINE) atomic_int active; // workers inside the job, or CLOSED
     _Alignas(CACHE_LINE) atomic_uint epoch; // counts jobs
     atomic_uint sleepers;
@@ -62,16 +62,53 @@ static void back_off(uint32_t *turns) {
         sched_yield();
 }
 
-static void take_tasks(struct lf_pool *pool, uint32_t id) {
-    lf_task_fn *task = pool->task;
-    void *ctx = pool->ctx;
-    uint32_t tasks = pool->tasks;
-    for (;;) {
-        uint32_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (i >= tasks)
-            return;
-        task(ctx, i, id);
+static uint64_t span_of(uint32_t first, uint32_t end) {
+    return (uint64_t)end << 32 | first;
+}
+
+// Tasks are dealt in spans: what one fetches ahead is mostly its worker's own next.
+static void deal_tasks(struct lf_pool *pool, uint32_t tasks) {
+    uint32_t first = 0;
+    for (uint32_t id = 0; id < pool->threads; id++) {
+        uint32_t end = (uint32_t)(((uint64_t)tasks * (id + 1) + pool->threads - 1) / pool->threads);
+        atomic_store_explicit(&pool->worker[id].left, span_of(first, end), memory_order_relaxed);
+        first = end;
     }
+}
+
+static bool take_first(struct worker *worker, uint32_t *task) {
+    uint_fast64_t left = atomic_load(&worker->left);
+    while ((uint32_t)left < left >> 32)
+        if (atomic_compare_exchange_weak(&worker->left, &left, left + 1)) {
+            *task = (uint32_t)left;
+            return true;
+        }
+    return false;
+}
+
+// The second half of what another worker has left becomes this one's.
+static bool take_half(struct worker *worker) {
+    struct lf_pool *pool = worker->pool;
+    for (uint32_t i = 1; i < pool->threads; i++) {
+        struct worker *from = &pool->worker[(worker->id + i) % pool->threads];
+        uint_fast64_t left = atomic_load(&from->left);
+        while ((uint32_t)left < left >> 32) {
+            uint32_t first = (uint32_t)left, end = left >> 32, middle = first + (end - first) / 2;
+            if (!atomic_compare_exchange_weak(&from->left, &left, span_of(first, middle)))
+                continue;
+            atomic_store(&worker->left, span_of(middle, end));
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_tasks(struct worker *worker) {
+    struct lf_pool *pool = worker->pool;
+    do {
+        for (uint32_t i; take_first(worker, &i);)
+            pool->task(pool->ctx, i, worker->id);
+    } while (take_half(worker));
 }
 
 // A worker that wakes late finds the job closed and goes back to waiting: nobody waits for it.
@@ -122,7 +159,7 @@ static void *worker_main(void *arg) {
         if (atomic_load(&pool->closing))
             return NULL;
         if (join(pool)) {
-            take_tasks(pool, worker->id);
+            take_tasks(worker);
             atomic_fetch_sub(&pool->active, 1);
         }
     }
@@ -166,13 +203,14 @@ static enum lf_status open_pool(struct lf_pool **out, uint32_t threads,
     LF_ASSERT(threads >= 1 && scratch_bytes < SIZE_MAX - CACHE_LINE);
     *out = NULL;
     struct lf_pool *pool = aligned_alloc(CACHE_LINE, sizeof *pool);
-    struct worker *worker = calloc(threads, sizeof *worker);
+    struct worker *worker = aligned_alloc(CACHE_LINE, threads * sizeof *worker);
     if (!pool || !worker) {
         free(pool);
         free(worker);
         return lf_fail(err, LF_E_MEM, "no memory for a pool of %u threads", threads);
     }
     memset(pool, 0, sizeof *pool);
+    memset(worker, 0, threads * sizeof *worker);
     pool->threads = threads;
     pool->worker = worker;
     pool->node_mask = at ? at->node_mask : 0;
@@ -235,16 +273,15 @@ void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *c
     pool->running = true;
     pool->task = task;
     pool->ctx = ctx;
-    pool->tasks = tasks;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    deal_tasks(pool, tasks);
     if (tasks <= 1 || pool->threads == 1) {
-        take_tasks(pool, 0);
+        take_tasks(&pool->worker[0]);
         pool->running = false;
         return;
     }
     atomic_store(&pool->active, 0);
     wake_all(pool);
-    take_tasks(pool, 0);
+    take_tasks(&pool->worker[0]);
     atomic_fetch_or(&pool->active, CLOSED);
     for (uint32_t turns = 0; atomic_load(&pool->active) != CLOSED;)
         back_off(&turns);

@@ -19,7 +19,7 @@ uint32_t lf_pool_threads(const struct lf_pool *pool);
 size_t lf_pool_scratch_bytes(size_t scratch_bytes);
 // Scratch of all workers.
 size_t lf_pool_bytes(const struct lf_pool *pool);
-// Runs task(ctx, i, worker) for all i < tasks in any order; one caller at a time, never nested.
+// Runs task(ctx, i, worker) for all i < tasks, a worker's mostly in turn; one caller, not nested.
 typedef void lf_task_fn(void *ctx, uint32_t i, uint32_t worker);
 void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx);
 // The scratch of one worker; asserts that bytes fit.

@@ -56,6 +56,64 @@ static void every_task_runs_exactly_once_for_any_number_of_threads(void **state)
     free(counts);
 }
 
+// One task waits until all others have run: its worker's other tasks must go elsewhere.
+struct held {
+    uint32_t tasks, waits; // waits: the task that waits
+    atomic_uint done, late;
+};
+
+static void hold_task(void *ctx, uint32_t i, uint32_t worker) {
+    struct held *held = ctx;
+    (void)worker;
+    for (uint32_t ms = 0; i == held->waits && atomic_load(&held->done) < held->tasks - 1; ms++) {
+        if (ms == 20000) {
+            atomic_fetch_add(&held->late, 1);
+            return;
+        }
+        usleep(1000);
+    }
+    atomic_fetch_add(&held->done, 1);
+}
+
+static void others_take_the_tasks_of_a_worker_that_is_held_up(void **state) {
+    (void)state;
+    static const uint32_t tasks[] = {2, 3, 100, TASKS_MAX};
+    for (uint32_t threads = 2; threads <= 5; threads++) {
+        struct lf_pool *pool = open_pool(threads, 64);
+        for (uint32_t t = 0; t < 4; t++)
+            for (uint32_t waits = 0; waits < tasks[t]; waits += tasks[t] / 2) {
+                struct held held = {.tasks = tasks[t], .waits = waits};
+                lf_pool_run(pool, held.tasks, hold_task, &held);
+                assert_int_equal(atomic_load(&held.late), 0);
+                assert_int_equal(atomic_load(&held.done), held.tasks);
+            }
+        lf_pool_close(pool);
+    }
+}
+
+struct order {
+    uint32_t last[2], breaks[2]; // by worker
+};
+
+static void order_task(void *ctx, uint32_t i, uint32_t worker) {
+    struct order *order = ctx;
+    order->breaks[worker] += i != order->last[worker] + 1;
+    order->last[worker] = i;
+}
+
+// What fetches ahead of task i fetches for task i + 1.
+static void a_worker_mostly_runs_tasks_that_follow_each_other(void **state) {
+    (void)state;
+    struct lf_pool *pool = open_pool(2, 64);
+    for (uint32_t round = 0; round < 300; round++) {
+        struct order order = {.last = {TASKS_MAX, TASKS_MAX}};
+        lf_pool_run(pool, TASKS_MAX, order_task, &order);
+        // Each time a worker runs out it takes half of what the other has: ten halvings a worker.
+        assert_true(order.breaks[0] + order.breaks[1] <= 22);
+    }
+    lf_pool_close(pool);
+}
+
 static void scratch_task(void *ctx, uint32_t i, uint32_t worker) {
     struct counts *counts = ctx;
     uint32_t *scratch = lf_pool_scratch(counts->pool, worker, 4096);
@@ -199,6 +257,8 @@ static void scratch_holds_nan_before_the_first_job(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_exactly_once_for_any_number_of_threads),
+        cmocka_unit_test(others_take_the_tasks_of_a_worker_that_is_held_up),
+        cmocka_unit_test(a_worker_mostly_runs_tasks_that_follow_each_other),
         cmocka_unit_test(each_worker_has_aligned_scratch_of_its_own),
         cmocka_unit_test(results_are_visible_to_the_caller_after_run),
         cmocka_unit_test(sleeping_workers_wake_for_the_next_job),

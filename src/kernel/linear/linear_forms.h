@@ -92,51 +92,53 @@ static bool run_row(const struct block *b, const struct input *shared, struct sc
     return true;
 }
 
-// acc += a block of k; rows of weights that end inside a step are padded.
-static void few_products(few_form *form, const struct packed *p, uint32_t outs, struct few f) {
-    uint32_t full = p->bytes / STEP_BYTES, steps = (p->bytes + STEP_BYTES - 1) / STEP_BYTES;
-    for (uint32_t i = 0; i < outs; i++)
-        f.w[i] = p[i].data;
-    f.steps = full;
+// acc += a block of k of f.outs outputs from o on; rows that end inside a step are padded.
+static void few_products(few_form *form, uint32_t width, const struct lf_matrix *m, uint32_t o,
+                         uint32_t k0, uint32_t n, struct few f) {
+    struct packed p = packed_at(m, o, k0, n);
+    uint32_t full = p.bytes / STEP_BYTES, steps = (p.bytes + STEP_BYTES - 1) / STEP_BYTES;
+    uint8_t pad[FEW_WIDTH][STEP_BYTES];
+    f.w = p.data, f.row = lf_matrix_row_bytes(m), f.left = m->out - o;
+    f.scale = p.scale, f.scales = p.scales, f.steps = full;
     form(&f);
     if (full == steps)
         return;
-    uint8_t pad[FEW_WIDTH][STEP_BYTES];
-    for (uint32_t i = 0; i < outs; i++)
-        f.w[i] = step_bytes(&p[i], full, pad[i]);
-    f.folded += full * (f.x_part / steps);
+    f.w = pad[0], f.row = STEP_BYTES, f.left = 0, f.steps = 1;
+    f.x += full * (f.x_part / steps), f.folded += full * (f.x_part / steps);
     if (f.scale)
         f.scale += 2 * full, f.scales -= 2 * full;
-    f.x += full * (f.x_part / steps), f.steps = 1, f.near = f.far = 0;
-    form(&f);
+    for (uint32_t end = o + f.outs; o < end; o += f.outs, f.acc += f.outs * LANES) {
+        f.outs = at_most(end - o, width);
+        for (uint32_t i = 0; i < f.outs; i++) {
+            p = packed_at(m, o + i, k0, n);
+            step_bytes(&p, full, pad[i]);
+        }
+        form(&f);
+    }
 }
 
 // A block of k of outputs first .. end-1, of FP8 those that share scales; x of rows in groups.
 static void few_outputs(const struct block *b, uint32_t first, uint32_t end, uint32_t k0,
-                        uint32_t n, const float *x, struct few f, float *folded) {
+                        uint32_t n, const float *x, struct few f) {
     static few_form *const pairs[] = {pair_1, pair_2, pair_3, pair_4};
     static few_form *const quads[] = {quad_1, quad_2, quad_3, quad_4};
     static few_form *const folds[] = {fold_1, fold_2, fold_3, fold_4};
     const struct lf_matrix *m = b->job->w;
     bool fp8 = m->format == LF_WEIGHT_FP8;
-    size_t row = lf_matrix_row_bytes(m), vectors = word_vectors(m->format, n);
+    size_t vectors = word_vectors(m->format, n);
+    float *acc = f.acc + first * LANES;
     for (uint32_t r = 0, rows; r < b->rows; r += rows, x += rows * vectors * LANES) {
         rows = at_most(b->rows - r, few_rows(b->rows));
-        uint32_t width = fp8 ? QUAD_WIDTH : pair_width(rows);
-        struct packed p[FEW_WIDTH] = {packed_at(m, b->o0 + first, k0, n)};
-        f.scale = p[0].scale, f.scales = p[0].scales, f.folded = folded;
-        f.x = x, f.x_part = rows * vectors * VEC_LANES;
-        for (uint32_t o = first; o < end; o += width) {
-            uint32_t left = m->out - b->o0 - o;
-            for (uint32_t i = 0; i < width; i++)
-                p[i] = packed_at(m, b->o0 + at_most(o + i, b->outs - 1), k0, n);
-            f.near = left >= 2 * width ? width * row : 0;
-            f.far = left >= (FEW_FAR + 1) * width ? FEW_FAR * width * row : 0;
-            struct few own = f;
-            own.acc += r * f.acc_row + o * LANES;
-            few_products((fp8 ? o == first ? folds : quads : pairs)[rows - 1], p, width, own);
-            f.x = fp8 ? folded : x;
+        uint32_t width = fp8 ? QUAD_WIDTH : pair_width(rows), o = first;
+        f.x = x, f.x_part = rows * vectors * VEC_LANES, f.acc = acc + r * f.acc_row;
+        if (fp8) {
+            f.outs = at_most(end - o, width);
+            few_products(folds[rows - 1], width, m, b->o0 + o, k0, n, f);
+            o += f.outs, f.acc += f.outs * LANES, f.x = f.folded;
         }
+        f.outs = end - o;
+        if (f.outs)
+            few_products((fp8 ? quads : pairs)[rows - 1], width, m, b->o0 + o, k0, n, f);
     }
 }
 
@@ -155,15 +157,15 @@ static bool run_few(const struct block *b, const struct input *input, struct scr
     uint32_t in = b->job->w->in, shared = b->job->w->format == LF_WEIGHT_FP8 ? 32 : b->outs;
     size_t acc_row = ceil_to(b->outs, FEW_PADDED) * LANES;
     vec_u8 seen = {0};
-    struct few f = {.acc = s->work.acc, .acc_row = acc_row, .seen = &seen};
+    struct few f = {.acc_row = acc_row, .seen = &seen, .folded = s->work.panel};
     if (!input->at || !few_folds(b, input))
         return false;
-    memset(s->work.acc, 0, sizeof(float) * b->rows * acc_row);
+    f.acc = memset(s->work.acc, 0, sizeof(float) * b->rows * acc_row);
     for (uint32_t k0 = 0, n; k0 < in; k0 += n) {
         n = few_block(b->job, k0);
         for (uint32_t o = 0; o < b->outs; o += shared)
             few_outputs(b, o, at_most(b->outs, o + shared), k0, n,
-                        input->at + (size_t)b->rows * k0, f, s->work.panel);
+                        input->at + (size_t)b->rows * k0, f);
     }
     if (twice_has_nan(seen))
         return false;

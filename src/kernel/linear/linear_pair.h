@@ -37,16 +37,17 @@ static inline uint32_t pair_width(uint32_t rows) {
     }                                                                                              \
     x += rows * VEC_LANES;
 
-// acc += part p; rows is a constant where this is inlined.
-INLINE void pair_part(const int rows, const struct few *f, uint32_t p) {
+// acc += part p of outputs first ..; rows is a constant where this is inlined.
+INLINE void pair_part(const int rows, const struct few *f, uint32_t first, uint32_t p) {
     const int outs = (int)pair_width((uint32_t)rows);
+    struct few_ahead ahead = few_ahead(f, (uint32_t)outs, first);
     FEW_BEGIN
     for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
-        few_fetch(f, outs, p, at);
+        few_fetch(w, ahead, outs, p, at);
         PAIR_ELEMENT(first_of_pair)
         vec_read_again();
         PAIR_ELEMENT(second_of_pair)
     }
     FEW_EACH(FEW_STORE)
 }
-FEW_FORMS(pair)
+FEW_FORMS(pair, pair_width)

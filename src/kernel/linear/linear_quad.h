@@ -4,6 +4,7 @@
 
 // Outputs side by side: beside their sums the registers hold their codes.
 enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
+#define QUAD_WIDTH_OF(rows) QUAD_WIDTH
 
 #define QUAD_EACH(act, ...)                                                                        \
     act(0, __VA_ARGS__) act(1, __VA_ARGS__) act(2, __VA_ARGS__) act(3, __VA_ARGS__)
@@ -28,7 +29,7 @@ enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
         vec_f32 x##r = load_f32(x + (r)*VEC_LANES);                                                \
         if (folds) {                                                                               \
             x##r *= load_f32(factor);                                                              \
-            store_f32(folded + (x - f->x) + (r)*VEC_LANES, x##r);                                  \
+            store_f32(folded + (r)*VEC_LANES, x##r);                                               \
         }                                                                                          \
         QUAD_EACH(QUAD_FMA, r)                                                                     \
     }
@@ -37,16 +38,19 @@ enum { QUAD_WIDTH = VEC_PARTS > 1 ? 2 : 4 };
         QUAD_EACH(QUAD_W, element, codes)                                                          \
         QUAD_ROW(0) QUAD_ROW(1) QUAD_ROW(2) QUAD_ROW(3)                                            \
         x += rows * VEC_LANES;                                                                     \
+        folded += folds ? rows * VEC_LANES : 0;                                                    \
     }
 
-// acc += part p; rows is a constant where this is inlined. What folds stores its x for the others.
-INLINE void quad_steps(const bool folds, const int rows, const struct few *f, uint32_t p) {
+// acc += part p of outputs first ..; rows is a constant. What folds stores its x for the others.
+INLINE void quad_steps(const bool folds, const int rows, const struct few *f, uint32_t first,
+                       uint32_t p) {
     const int outs = QUAD_WIDTH;
-    float *folded = f->folded;
+    struct few_ahead ahead = few_ahead(f, (uint32_t)outs, first);
+    float *folded = folds ? f->folded + p * f->x_part : NULL;
     float factor[VEC_LANES];
     FEW_BEGIN
     for (size_t at = 0; at < f->steps * (size_t)STEP_BYTES; at += STEP_BYTES) {
-        few_fetch(f, outs, p, at);
+        few_fetch(w, ahead, outs, p, at);
         if (folds) {
             // In memory: all registers are taken.
             uint32_t block = 2 * (uint32_t)(at / STEP_BYTES);
@@ -63,14 +67,14 @@ INLINE void quad_steps(const bool folds, const int rows, const struct few *f, ui
     }
     FEW_EACH(FEW_STORE)
 }
-INLINE void quad_part(const int rows, const struct few *f, uint32_t p) {
-    quad_steps(false, rows, f, p);
+INLINE void quad_part(const int rows, const struct few *f, uint32_t first, uint32_t p) {
+    quad_steps(false, rows, f, first, p);
 }
-INLINE void fold_part(const int rows, const struct few *f, uint32_t p) {
-    quad_steps(true, rows, f, p);
+INLINE void fold_part(const int rows, const struct few *f, uint32_t first, uint32_t p) {
+    quad_steps(true, rows, f, first, p);
 }
-FEW_FORMS(quad)
-FEW_FORMS(fold)
+FEW_FORMS(quad, QUAD_WIDTH_OF)
+FEW_FORMS(fold, QUAD_WIDTH_OF)
 
 // Whether x of that largest exponent times these scales and 2^120 is exact and finite.
 static bool can_fold(const uint8_t *scale, uint32_t n, uint32_t exponent) {

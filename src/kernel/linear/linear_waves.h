@@ -26,7 +26,7 @@ static void run_products(void *ctx, uint32_t i, uint32_t worker) {
         i -= tasks;
     uint32_t parts = (j->rows + j->task_rows - 1) / j->task_rows, r = i % parts * j->task_rows;
     struct block b = {.job = j->job, .o0 = i / parts * j->task_outs, .r0 = j->r0 + r};
-    b.next = (i + lf_pool_threads(w->pool)) / parts * j->task_outs;
+    b.next = (i + 1) / parts * j->task_outs;
     b.rows = at_most(j->rows - r, j->task_rows);
     b.outs = at_most(b.job->w->out - b.o0, j->task_outs);
     run_ordered(&b, (const float *const *)w->group + j->first + r / group_rows(b.job),
