@@ -18,8 +18,8 @@ static enum lf_status check(const struct lf_bench_options *o, struct lf_error *e
         return lf_fail(err, LF_E_USAGE, "--layers: on a device all layers run");
     if (greatest(o->lanes, o->n_lanes) > LF_LAUNCH_ROWS)
         return lf_fail(err, LF_E_USAGE, "--lanes: a round has at most %d rows", LF_LAUNCH_ROWS);
-    if (greatest(o->chunks, o->n_chunks) >= o->engine.context)
-        return lf_fail(err, LF_E_USAGE, "--context %llu: expected more than the rows of a chunk",
+    if (greatest(o->chunks, o->n_chunks) > o->engine.context)
+        return lf_fail(err, LF_E_USAGE, "--context %llu: expected at least the rows of a chunk",
                        (unsigned long long)o->engine.context);
     return LF_OK;
 }

@@ -45,8 +45,8 @@ def refusals():
     refused("too many lanes", 2, "--lanes: a round has at most 64", "--device", "cuda",
             "--lanes", "65")
     refused("a list", 2, "--contexts 1,x: expected up to", "--device", "cuda", "--contexts", "1,x")
-    refused("a chunk past its context", 2, "--context 16: expected more than the rows",
-            "--device", "cuda", "--chunks", "16", "--context", "16")
+    refused("a chunk past its context", 2, "--context 16: expected at least the rows",
+            "--device", "cuda", "--chunks", "17", "--context", "16")
 
 
 def check_kernels(row):
@@ -95,7 +95,20 @@ def figures():
                                             result.stdout.splitlines()[-1]))
 
 
+def first_chunk():
+    report = os.path.join(tempfile.mkdtemp(prefix="lanefold-rounds-"), "report.json")
+    result = bench("--device", "cuda", "--lanes", "1", "--contexts", "5", "--chunks", "5",
+                   "--context", "5", "--threads", "1", "--output", report)
+    if not checks.check("a prompt's first chunk", result.returncode == 0, result.stderr[-400:]):
+        return
+    with open(report, encoding="utf-8") as file:
+        rows = json.load(file)["rows"]
+    first, last = rows[2]["operations"], rows[1]["operations"]
+    checks.check("five rows from the first position on cost more than one", first > last)
+
+
 refusals()
 figures()
+first_chunk()
 print(f"{checks.passed} passed, {checks.failed} failed")
 sys.exit(1 if checks.failed else 0)
