@@ -19,7 +19,7 @@ const char *lf_timed_name(uint32_t kernel) {
 static double begin(void) {
     if (active->marks)
         lf_launch_marks_before(active->marks);
-    return active->marks ? 0 : lf_probe_seconds(active->wall, active->threads);
+    return active->marks ? 0 : lf_probe_seconds(active->wall, active->pool);
 }
 
 static void end(uint32_t kernel, double began, const void *args) {
@@ -29,7 +29,7 @@ static void end(uint32_t kernel, double began, const void *args) {
         lf_launch_marks_after(active->marks, time);
         return;
     }
-    time->seconds += lf_probe_seconds(active->wall, active->threads) - began;
+    time->seconds += lf_probe_seconds(active->wall, active->pool) - began;
     lf_kernel_cost_add(time, kernel, args, active->memory);
 }
 

@@ -21,7 +21,7 @@ struct lf_launch_marks;
 struct lf_kernel_times {
     struct lf_kernels *table, plain; // the model's table, and what it held
     bool wall;
-    uint32_t threads;
+    const struct lf_pool *pool; // whose processor time counts, if not the wall's
     struct lf_mem *memory; // where arguments name tables; NULL: the host's
     // Calls only queue: marks around them give their times, and their costs stay uncounted.
     struct lf_launch_marks *marks; // NULL: a call's work is over when it returns

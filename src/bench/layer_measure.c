@@ -11,13 +11,13 @@ enum { PROBE_BYTES = 128 << 20, PROBES = 9, TOKENS = 5 };
 struct bench {
     const struct lf_layer_measure *measure;
     struct lf_probe probe;
-    uint32_t threads, reps;
+    uint32_t reps;
     struct lf_layer_sample *sample; // [reps][n + 1]
     uint32_t *ids;                  // [chunk rows]
 };
 
 static double now(const struct bench *b) {
-    return lf_probe_seconds(b->measure->o->wall, b->threads);
+    return lf_probe_seconds(b->measure->o->wall, b->measure->m->device.pool);
 }
 
 // Medians: a thread that was not there for a moment makes single ones worthless.
@@ -43,7 +43,7 @@ static void copy_times(struct lf_layer_sample *sample, const struct lf_kernel_ti
 static void pass(struct bench *b, uint32_t rows, uint32_t seed, struct lf_layer_sample *sample) {
     const struct lf_layer_measure *measure = b->measure;
     struct lf_v41 *m = measure->m;
-    struct lf_kernel_times times = {.wall = measure->o->wall, .threads = b->threads}, ends = times;
+    struct lf_kernel_times times = {.wall = measure->o->wall, .pool = m->device.pool}, ends = times;
     double read, peak, began;
     probe(b, &read, &peak);
     for (uint32_t i = 0; i < rows; i++)
@@ -102,7 +102,7 @@ static enum lf_status medians(struct bench *b, uint32_t rows, uint32_t reps, uin
 
 enum lf_status lf_layer_measure_run(const struct lf_layer_measure *measure, struct lf_error *err) {
     const struct lf_bench_options *o = measure->o;
-    struct bench b = {.measure = measure, .threads = lf_pool_threads(measure->m->device.pool)};
+    struct bench b = {.measure = measure};
     uint32_t rows = (uint32_t)o->rows, reps = (uint32_t)o->reps, tokens = reps * TOKENS;
     uint8_t *data = aligned_alloc(4096, PROBE_BYTES);
     b.probe = (struct lf_probe){.data = data, .bytes = PROBE_BYTES};

@@ -103,8 +103,10 @@ double lf_probe_issue(struct lf_pool *pool, struct lf_probe *probe) {
     return 16.0 * ISSUE_STEPS * threads;
 }
 
-double lf_probe_seconds(bool wall, uint32_t threads) {
+double lf_probe_seconds(bool wall, const struct lf_pool *pool) {
     struct timespec t;
-    clock_gettime(wall ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID, &t);
-    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) / (wall ? 1 : threads);
+    if (!wall)
+        return lf_pool_busy_seconds(pool) / lf_pool_threads(pool);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

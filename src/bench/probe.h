@@ -19,5 +19,5 @@ size_t lf_probe_read(struct lf_pool *pool, struct lf_probe *probe);
 double lf_probe_peak(struct lf_pool *pool, struct lf_probe *probe);
 // Integer operations of all threads, as cores begin them: slower where others run on the same.
 double lf_probe_issue(struct lf_pool *pool, struct lf_probe *probe);
-// The wall's clock, or this program's processor time a thread: others' time does not count in it.
-double lf_probe_seconds(bool wall, uint32_t threads);
+// The wall's clock, or the pool's processor time a thread: others' time does not count in it.
+double lf_probe_seconds(bool wall, const struct lf_pool *pool);

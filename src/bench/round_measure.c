@@ -178,7 +178,7 @@ static enum lf_status time_kernels(struct lf_round_bench *bench, struct lf_round
                                    struct lf_error *err) {
     struct lf_v41 *m = bench->m;
     struct lf_kernel_times times = {.marks = &bench->marks};
-    struct lf_kernel_times costs = {.memory = m->device.memory, .wall = true, .threads = 1};
+    struct lf_kernel_times costs = {.memory = m->device.memory, .wall = true};
     lf_kernel_times_begin(&times, &m->k);
     enum lf_status status = run(bench, round, err);
     lf_kernel_times_end(&times);

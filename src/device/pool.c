@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -24,6 +25,7 @@ struct worker {
     _Alignas(CACHE_LINE) atomic_uint_fast64_t left;
     struct lf_pool *pool;
     pthread_t thread;
+    clockid_t clock; // of the thread's processor time
     uint32_t id;
     bool bound;
     uint32_t cpu; // the system's number, if bound
@@ -186,6 +188,7 @@ static enum lf_status start_worker(struct lf_pool *pool, uint32_t id,
         return lf_fail(err, LF_E_MEM, "no memory for %zu bytes of scratch of thread %u", bytes, id);
     // The caller's thread is not the pool's: it stays as it is, and its core is left to it.
     if (id == 0) {
+        worker->clock = CLOCK_THREAD_CPUTIME_ID;
         memset(worker->scratch, 0xFF, bytes);
         return LF_OK;
     }
@@ -194,6 +197,7 @@ static enum lf_status start_worker(struct lf_pool *pool, uint32_t id,
         return lf_fail(err, LF_E_MEM, "thread %u of %u did not start: %s", id, pool->threads,
                        strerror(cause));
     pool->started++;
+    LF_ASSERT(pthread_getcpuclockid(worker->thread, &worker->clock) == 0);
     return LF_OK;
 }
 
@@ -286,6 +290,16 @@ void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *c
     for (uint32_t turns = 0; atomic_load(&pool->active) != CLOSED;)
         back_off(&turns);
     pool->running = false;
+}
+
+double lf_pool_busy_seconds(const struct lf_pool *pool) {
+    double seconds = 0;
+    for (uint32_t id = 0; id < pool->threads; id++) {
+        struct timespec t;
+        LF_ASSERT(clock_gettime(pool->worker[id].clock, &t) == 0);
+        seconds += (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    }
+    return seconds;
 }
 
 void *lf_pool_scratch(struct lf_pool *pool, uint32_t worker, size_t bytes) {

@@ -22,5 +22,7 @@ size_t lf_pool_bytes(const struct lf_pool *pool);
 // Runs task(ctx, i, worker) for all i < tasks, a worker's mostly in turn; one caller, not nested.
 typedef void lf_task_fn(void *ctx, uint32_t i, uint32_t worker);
 void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx);
+// Processor time of caller and workers, exact while they run: the process' clock is a tick behind.
+double lf_pool_busy_seconds(const struct lf_pool *pool);
 // The scratch of one worker; asserts that bytes fit.
 void *lf_pool_scratch(struct lf_pool *pool, uint32_t worker, size_t bytes);

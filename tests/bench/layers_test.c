@@ -76,7 +76,7 @@ static void does_a_timed_table_count_calls_operations_and_bytes(void **state) {
     };
     struct lf_linear_args args = {.n_jobs = 2, .job = job};
     struct lf_kernels kernels;
-    struct lf_kernel_times times = {.wall = true, .threads = 1};
+    struct lf_kernel_times times = {.wall = true};
     struct lf_error err = LF_ERROR_INIT;
     struct lf_device device = {0};
     assert_int_equal(lf_kernels_init(&kernels, LF_ISA_PORTABLE, &err), LF_OK);

@@ -180,6 +180,33 @@ static void idle_workers_use_no_processor_time(void **state) {
     free(counts);
 }
 
+enum { BUSY_US = 300 };
+
+static void busy_task(void *ctx, uint32_t i, uint32_t worker) {
+    struct timespec t;
+    int64_t began = -1, now;
+    (void)ctx, (void)i, (void)worker;
+    do {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        now = t.tv_sec * 1000000000LL + t.tv_nsec;
+        began = began < 0 ? now : began;
+    } while (now - began < BUSY_US * 1000LL);
+}
+
+static void processor_time_of_all_workers_is_known_as_soon_as_a_job_ends(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct lf_pool *pool = open_pool(threads, 64);
+        for (uint32_t round = 0; round < 50; round++) {
+            double before = lf_pool_busy_seconds(pool);
+            lf_pool_run(pool, 2 * threads, busy_task, NULL);
+            double took = lf_pool_busy_seconds(pool) - before;
+            assert_true(took >= 2e-6 * threads * BUSY_US);
+        }
+        lf_pool_close(pool);
+    }
+}
+
 static void a_pool_closes_whether_used_or_not(void **state) {
     (void)state;
     lf_pool_close(NULL);
@@ -263,6 +290,7 @@ int main(void) {
         cmocka_unit_test(results_are_visible_to_the_caller_after_run),
         cmocka_unit_test(sleeping_workers_wake_for_the_next_job),
         cmocka_unit_test(idle_workers_use_no_processor_time),
+        cmocka_unit_test(processor_time_of_all_workers_is_known_as_soon_as_a_job_ends),
         cmocka_unit_test(a_pool_closes_whether_used_or_not),
         cmocka_unit_test(scratch_that_memory_cannot_hold_is_refused),
         cmocka_unit_test(bound_workers_stay_on_their_processor_and_the_caller_is_free),

@@ -54,7 +54,7 @@ struct choice {
 
 // One thread is timed by what it ran, whatever else runs; of several, waiting is part of the time.
 static double seconds(const struct bench *b) {
-    return lf_probe_seconds(b->threads > 1, b->threads);
+    return lf_probe_seconds(b->threads > 1, b->device.pool);
 }
 
 static double read_rate(struct bench *b) {
