@@ -130,25 +130,35 @@ void check_rope(struct check *c, const struct sizes *s) {
     }
 }
 
-// Also so many rows that they are worked on together.
+static void check_mixed(struct check *c, uint32_t rows, uint32_t n, uint32_t dim,
+                        enum style style) {
+    size_t width = (size_t)n * dim, outs = n * (2 + n);
+    struct lf_hc_mix_args a = {.rows = rows, .streams = n, .dim = dim, .sinkhorn_iters = 20,
+                               .hc_eps = 1e-6f, .norm_eps = eps};
+    a.x = check_new_bf16(c, "x", rows * width, style);
+    a.fn = check_new_f32(c, "fn", outs * width, STYLE_NORMAL);
+    a.base = check_new_f32(c, "base", outs, STYLE_NORMAL);
+    a.scale = check_new_f32(c, "scale", 3, STYLE_NORMAL);
+    a.pre = check_new(c, "pre", sizeof(float) * rows * n);
+    a.post = check_new(c, "post", sizeof(float) * rows * n);
+    a.comb = check_new(c, "comb", sizeof(float) * rows * n * n);
+    struct lf_hc_mix_args d = a;
+    MIRROR(c, d, x), MIRROR(c, d, fn), MIRROR(c, d, base), MIRROR(c, d, scale);
+    MIRROR(c, d, pre), MIRROR(c, d, post), MIRROR(c, d, comb);
+    CHECK_KERNEL(c, hc_mix, &a, &d);
+}
+
+// Also so many rows that they are worked on together, in tiles of each size.
 void check_hc_mix(struct check *c, const struct sizes *s) {
+    static const uint32_t many[] = {130, 513, 1026}, dims[] = {88, 89};
     EACH(s, launch, style) {
-        uint32_t n = s->streams, outs = n * (2 + n), rows = style ? launch : launch * 17;
-        size_t width = (size_t)n * s->hidden;
+        uint32_t rows = style ? launch : launch * 17;
         check_start(c, "%s: %u rows, style %d", s->name, rows, style);
-        struct lf_hc_mix_args a = {.rows = rows, .streams = n, .dim = s->hidden,
-                                   .sinkhorn_iters = 20, .hc_eps = 1e-6f, .norm_eps = eps};
-        a.x = check_new_bf16(c, "x", rows * width, style);
-        a.fn = check_new_f32(c, "fn", outs * width, STYLE_NORMAL);
-        a.base = check_new_f32(c, "base", outs, STYLE_NORMAL);
-        a.scale = check_new_f32(c, "scale", 3, STYLE_NORMAL);
-        a.pre = check_new(c, "pre", sizeof(float) * rows * n);
-        a.post = check_new(c, "post", sizeof(float) * rows * n);
-        a.comb = check_new(c, "comb", sizeof(float) * rows * n * n);
-        struct lf_hc_mix_args d = a;
-        MIRROR(c, d, x), MIRROR(c, d, fn), MIRROR(c, d, base), MIRROR(c, d, scale);
-        MIRROR(c, d, pre), MIRROR(c, d, post), MIRROR(c, d, comb);
-        CHECK_KERNEL(c, hc_mix, &a, &d);
+        check_mixed(c, rows, s->streams, s->hidden, style);
+    }
+    for (int i = 0; i < 6; i++) {
+        check_start(c, "%s: %u rows of 3 x %u", s->name, many[i / 2], dims[i % 2]);
+        check_mixed(c, many[i / 2], 3, dims[i % 2], STYLE_NORMAL);
     }
 }
 

@@ -83,163 +83,223 @@ hc_mix_few(const __grid_constant__ struct lf_hc_mix_args a) {
         store_output(a, row, out, sum, square);
 }
 
-// Many rows: a block OUTS outputs, a warp TILE_OUTS of them; a lane a partial, halves rows in turn.
-enum { OUTS = 24, TILE_OUTS = 6, OUT_TILES = OUTS / TILE_OUTS, MANY_THREADS = LF_WARP * OUT_TILES };
-// Elements of a part; parts of fn on their way or read; rows lie so that halves share no bank.
-enum { PART = 256, STAGES = 3, ROW_STEP = PART + 16 };
+// Many rows: eight threads share ROWS rows by OUTS outputs, each two neighbouring partials of all.
+template <uint32_t ROWS_, uint32_t OUTS_, uint32_t OUT_WARPS_, uint32_t PART_, uint32_t STAGES_>
+struct form {
+    // Of a thread; a warp has four times the rows, and a block the outputs of OUT_WARPS warps.
+    static constexpr uint32_t ROWS = ROWS_, OUTS = OUTS_, OUT_WARPS = OUT_WARPS_;
+    // Elements of a part; parts on their way or read.
+    static constexpr uint32_t PART = PART_, STAGES = STAGES_;
+    static constexpr uint32_t THREADS = LF_WARP * OUT_WARPS;
+    static constexpr uint32_t ALL_ROWS = 4 * ROWS, ALL_OUTS = OUTS * OUT_WARPS;
+    // Of a thread's rows, whose squares its warp adds: other warps have the rest.
+    static constexpr uint32_t SQUARES = ROWS > OUT_WARPS ? ROWS / OUT_WARPS : 1;
+    static_assert(ROWS % SQUARES == 0 && SQUARES * OUT_WARPS >= ROWS, "each row's by a warp");
+    // Words of a row in shared memory: four neighbours meet no bank twice.
+    static constexpr uint32_t ROW_STEP = PART / 2 + 8;
+};
 
-template <uint32_t TILE_ROWS>
+template <class F>
 struct stage {
-    float fn[STAGES][OUTS][PART], x[2][2 * TILE_ROWS][ROW_STEP];
+    float fn[F::STAGES][F::ALL_OUTS][F::PART];
+    uint32_t x[F::STAGES][F::ALL_ROWS][F::ROW_STEP];
+};
+
+// How a block shares out COUNT lines of LINE pieces: LENGTH neighbours of a line, STEP lines.
+template <class F, uint32_t COUNT, uint32_t LINE>
+struct lines {
+    static constexpr uint32_t LENGTH = LINE < F::THREADS ? LINE : F::THREADS;
+    static constexpr uint32_t STEP = F::THREADS / LENGTH;
+    static_assert(LINE % LENGTH == 0 && F::THREADS % LENGTH == 0, "no thread is idle");
+    static_assert(COUNT % STEP == 0, "nor has a line too many");
 };
 
 // Sends a part of fn, zeros where there is none.
-template <bool wide>
-__device__ static void send_part(const struct lf_hc_mix_args &a, uint32_t out, uint32_t k,
-                                 float (*to)[PART]) {
-    const uint32_t N = wide ? 4 : 1, STEP = MANY_THREADS * N;
+template <class F, bool wide>
+__device__ static void send_fn(const struct lf_hc_mix_args &a, uint32_t out, uint32_t k,
+                               float (*to)[F::PART]) {
+    constexpr uint32_t N = wide ? 4 : 1, LINE = F::PART / N;
+    typedef lines<F, F::ALL_OUTS, LINE> share;
     uint32_t n = a.streams * a.dim, outs = a.streams * (2 + a.streams);
-    uint32_t own = threadIdx.x * N / PART, first = threadIdx.x * N % PART;
-    const float *fn = a.fn + (size_t)(out + own) * n + k + first;
+    uint32_t own = threadIdx.x / share::LENGTH, first = threadIdx.x % share::LENGTH * N;
+    uint32_t left = outs > out + own ? outs - out - own : 0;
+    const float *from = a.fn + (size_t)(out + own) * n + k + first;
 #pragma unroll
-    for (uint32_t i = 0; i < OUTS * PART / STEP; i++) {
-        uint32_t o = i * STEP / PART, at = i * STEP % PART;
-        bool is_there = out + own + o < outs && k + first + at < n;
-        if (wide)
-            lf_copy_16(&to[own + o][first + at], fn + (size_t)o * n + at, is_there);
-        else
-            lf_copy_word(&to[own + o][first + at], fn + (size_t)o * n + at, is_there);
-    }
-    lf_copies_commit();
+    for (uint32_t o = 0; o < F::ALL_OUTS; o += share::STEP, from += (size_t)share::STEP * n)
+#pragma unroll
+        for (uint32_t at = 0; at < F::PART; at += share::LENGTH * N) {
+            bool is_there = o < left && k + first + at < n;
+            float *place = &to[own + o][first + at];
+            if (wide)
+                lf_copy_16(place, from + at, is_there);
+            else
+                lf_copy_word(place, from + at, is_there);
+        }
 }
 
-// A thread's numbers of a part's rows, on their way.
-template <bool wide, uint32_t TILE_ROWS>
-struct share {
-    static const uint32_t N = wide ? LF_WIDE : 1, OWN = 2 * TILE_ROWS * PART / MANY_THREADS / N;
-    struct lf_wide<N> at[OWN];
-};
-
-template <bool wide, uint32_t TILE_ROWS>
-__device__ static void fetch_part(const struct lf_hc_mix_args &a, uint32_t row, uint32_t k,
-                                  struct share<wide, TILE_ROWS> *s) {
+// A part of the rows.
+template <class F, bool wide>
+__device__ static void send_x(const struct lf_hc_mix_args &a, uint32_t row, uint32_t k,
+                              uint32_t (*to)[F::ROW_STEP]) {
+    constexpr uint32_t N = wide ? 8 : 2, LINE = F::PART / N;
+    typedef lines<F, F::ALL_ROWS, LINE> share;
     uint32_t n = a.streams * a.dim;
+    uint32_t own = threadIdx.x / share::LENGTH, first = threadIdx.x % share::LENGTH * N;
+    uint32_t left = a.rows > row + own ? a.rows - row - own : 0;
+    const uint16_t *from = a.x + (size_t)(row + own) * n + k + first;
 #pragma unroll
-    for (uint32_t i = 0; i < s->OWN; i++) {
-        uint32_t at = (i * MANY_THREADS + threadIdx.x) * s->N, r = row + at / PART;
-        s->at[i] = {};
-        if (r < a.rows && k + at % PART < n)
-            s->at[i] = lf_wide_load<share<wide, TILE_ROWS>::N>(a.x + (size_t)r * n + k + at % PART);
-    }
+    for (uint32_t r = 0; r < F::ALL_ROWS; r += share::STEP, from += (size_t)share::STEP * n)
+#pragma unroll
+        for (uint32_t at = 0; at < F::PART; at += share::LENGTH * N) {
+            uint32_t there = r < left && k + first + at < n ? n - k - first - at : 0;
+            uint32_t *place = &to[own + r][(first + at) / 2];
+            if (wide)
+                lf_copy_16(place, from + at, there);
+            else
+                *place = (there ? from[at] : 0u) | (there > 1 ? (uint32_t)from[at + 1] << 16 : 0u);
+        }
 }
 
 // Past the `left` numbers that there are -0, whose products with the zeros there change no sum.
-template <bool wide, uint32_t TILE_ROWS>
-__device__ static void place_part(const struct share<wide, TILE_ROWS> &s, uint32_t left,
-                                  float (*x)[ROW_STEP]) {
-#pragma unroll
-    for (uint32_t i = 0; i < s.OWN; i++) {
-        uint32_t at = (i * MANY_THREADS + threadIdx.x) * s.N;
-        bool is_there = at % PART < left;
-#pragma unroll
-        for (uint32_t e = 0; e < s.N; e++)
-            x[at / PART][at % PART + e] = is_there ? lf_bf16_to_f32(s.at[i].at[e]) : -0.0f;
+template <class F>
+__device__ static void fill_part(uint32_t left, uint32_t (*x)[F::ROW_STEP]) {
+    for (uint32_t i = threadIdx.x; i < F::ALL_ROWS * F::PART / 2; i += F::THREADS) {
+        uint32_t at = i % (F::PART / 2), *word = &x[i / (F::PART / 2)][at];
+        if (2 * at >= left)
+            *word = 0x80008000u;
+        else if (2 * at + 1 >= left)
+            *word = (*word & 0xFFFFu) | 0x80000000u;
     }
+    __syncthreads();
 }
 
-// Of a thread's tile; of its rows' squares it has a share, other warps have the rest.
-template <uint32_t TILE_ROWS>
+// A thread's sums.
+template <class F>
 struct tile {
-    static const uint32_t SQUARES = TILE_ROWS / OUT_TILES;
-    float dot[TILE_ROWS][TILE_OUTS], square[SQUARES];
+    float dot[F::ROWS][F::OUTS][2], square[F::SQUARES][2];
 };
 
-// A row of the tile among the block's.
+// A thread's rows in the block, those first whose squares it adds.
+template <class F>
 __device__ static uint32_t row_at(uint32_t r) {
-    return 2 * r + threadIdx.x / 16 % 2;
+    uint32_t own = (r + threadIdx.x / LF_WARP * F::SQUARES) % F::ROWS;
+    return own * 4 + threadIdx.x / 8 % 4;
 }
 
-template <uint32_t TILE_ROWS>
-__device__ static void add_part(const float (*fn)[PART], const float (*x)[ROW_STEP],
-                                struct tile<TILE_ROWS> *t) {
-    uint32_t lane = threadIdx.x % 16, warp = threadIdx.x / LF_WARP;
-    fn += warp * TILE_OUTS;
-#pragma unroll 8
-    for (uint32_t k = lane; k < PART + lane; k += 16) {
-        float v[TILE_ROWS];
+template <class F>
+__device__ static void add_part(const float (*fn)[F::PART], const uint32_t (*x)[F::ROW_STEP],
+                                struct tile<F> *t) {
+    const uint32_t *own[F::ROWS];
+    fn += threadIdx.x / LF_WARP * F::OUTS;
 #pragma unroll
-        for (uint32_t r = 0; r < TILE_ROWS; r++)
-            v[r] = x[row_at(r)][k];
+    for (uint32_t r = 0; r < F::ROWS; r++)
+        own[r] = x[row_at<F>(r)];
+#pragma unroll(F::ROWS * F::OUTS > 8 ? 4 : 8)
+    for (uint32_t k = threadIdx.x % 8; k < F::PART / 2; k += 8) {
+        float v[F::ROWS][2];
 #pragma unroll
-        for (uint32_t o = 0; o < TILE_OUTS; o++) {
-            float weight = fn[o][k];
-#pragma unroll
-            for (uint32_t r = 0; r < TILE_ROWS; r++)
-                t->dot[r][o] = fmaf(weight, v[r], t->dot[r][o]);
+        for (uint32_t r = 0; r < F::ROWS; r++) {
+            uint32_t word = own[r][k];
+            v[r][0] = lf_f32_from_bits(word << 16);
+            v[r][1] = lf_f32_from_bits(word & 0xFFFF0000u);
         }
 #pragma unroll
-        for (uint32_t i = 0; i < t->SQUARES; i++) {
-            float own = x[row_at(warp * t->SQUARES + i)][k];
-            t->square[i] = fmaf(own, own, t->square[i]);
+        for (uint32_t o = 0; o < F::OUTS; o++) {
+            float2 weight = *(const float2 *)&fn[o][2 * k];
+#pragma unroll
+            for (uint32_t r = 0; r < F::ROWS; r++) {
+                t->dot[r][o][0] = fmaf(weight.x, v[r][0], t->dot[r][o][0]);
+                t->dot[r][o][1] = fmaf(weight.y, v[r][1], t->dot[r][o][1]);
+            }
+        }
+#pragma unroll
+        for (uint32_t r = 0; r < F::SQUARES; r++) {
+            t->square[r][0] = fmaf(v[r][0], v[r][0], t->square[r][0]);
+            t->square[r][1] = fmaf(v[r][1], v[r][1], t->square[r][1]);
         }
     }
+}
+
+// The tree of 16 partials, two a lane.
+__device__ static float tree_of_pairs(const float pair[2]) {
+    float even = pair[0], odd = pair[1];
+#pragma unroll
+    for (uint32_t other = 4; other; other /= 2) {
+        even = even + __shfl_xor_sync(LF_ALL_LANES, even, other);
+        odd = odd + __shfl_xor_sync(LF_ALL_LANES, odd, other);
+    }
+    return even + odd;
 }
 
 // The tile's sums to their outputs, once all have come.
-template <uint32_t TILE_ROWS>
-__device__ static void store_tile(const struct lf_hc_mix_args &a, const struct tile<TILE_ROWS> &t) {
-    const uint32_t ROWS = 2 * TILE_ROWS;
-    __shared__ float dot[ROWS][OUTS], square[ROWS];
-    uint32_t first_row = blockIdx.x * ROWS, first_out = blockIdx.y * OUTS;
+template <class F>
+__device__ static void store_tile(const struct lf_hc_mix_args &a, const struct tile<F> &t) {
+    __shared__ float dot[F::ALL_ROWS][F::ALL_OUTS], square[F::ALL_ROWS];
+    uint32_t first_row = blockIdx.x * F::ALL_ROWS, first_out = blockIdx.y * F::ALL_OUTS;
     uint32_t outs = a.streams * (2 + a.streams), warp = threadIdx.x / LF_WARP;
 #pragma unroll
-    for (uint32_t r = 0; r < TILE_ROWS; r++)
+    for (uint32_t r = 0; r < F::ROWS; r++)
 #pragma unroll
-        for (uint32_t o = 0; o < TILE_OUTS; o++)
-            dot[row_at(r)][warp * TILE_OUTS + o] = lf_lanes_tree16(t.dot[r][o]);
+        for (uint32_t o = 0; o < F::OUTS; o++) {
+            float sum = tree_of_pairs(t.dot[r][o]);
+            if (threadIdx.x % 8 == 0)
+                dot[row_at<F>(r)][warp * F::OUTS + o] = sum;
+        }
 #pragma unroll
-    for (uint32_t i = 0; i < t.SQUARES; i++)
-        square[row_at(warp * t.SQUARES + i)] = lf_lanes_tree16(t.square[i]);
+    for (uint32_t r = 0; r < F::SQUARES; r++) {
+        float sum = tree_of_pairs(t.square[r]);
+        if (threadIdx.x % 8 == 0 && warp * F::SQUARES < F::ROWS)
+            square[row_at<F>(r)] = sum;
+    }
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < ROWS * OUTS; i += MANY_THREADS)
-        if (first_row + i / OUTS < a.rows && first_out + i % OUTS < outs)
-            store_output(a, first_row + i / OUTS, first_out + i % OUTS, dot[i / OUTS][i % OUTS],
-                         square[i / OUTS]);
+    for (uint32_t i = threadIdx.x; i < F::ALL_ROWS * F::ALL_OUTS; i += F::THREADS) {
+        uint32_t row = i / F::ALL_OUTS, out = i % F::ALL_OUTS;
+        if (first_row + row < a.rows && first_out + out < outs)
+            store_output(a, first_row + row, first_out + out, dot[row][out], square[row]);
+    }
 }
 
-template <bool wide, uint32_t TILE_ROWS>
-__global__ static void __launch_bounds__(MANY_THREADS, 2) hc_mix_many(struct lf_hc_mix_args a) {
+template <class F, bool wide>
+__global__ static void __launch_bounds__(F::THREADS, 1) hc_mix_many(struct lf_hc_mix_args a) {
     LF_DYNAMIC_SHARED(shared);
-    struct stage<TILE_ROWS> *s = (struct stage<TILE_ROWS> *)shared;
-    uint32_t row = blockIdx.x * 2 * TILE_ROWS, out = blockIdx.y * OUTS, n = a.streams * a.dim;
-    struct tile<TILE_ROWS> tile = {};
-    struct share<wide, TILE_ROWS> share;
+    struct stage<F> *s = (struct stage<F> *)shared;
+    uint32_t row = blockIdx.x * F::ALL_ROWS, out = blockIdx.y * F::ALL_OUTS;
+    uint32_t n = a.streams * a.dim;
+    struct tile<F> tile = {};
     lf_let_next_begin();
 #pragma unroll
-    for (uint32_t i = 0; i < STAGES - 1; i++)
-        send_part<wide>(a, out, i * PART, s->fn[i]); // no launch writes weights
+    for (uint32_t i = 0; i < F::STAGES - 1; i++)
+        send_fn<F, wide>(a, out, i * F::PART, s->fn[i]); // no launch writes weights
     lf_wait_for_launches();
-    fetch_part(a, row, 0, &share);
-    for (uint32_t k = 0, turn = 0; k < n; k += PART, turn++) {
-        const uint32_t now = turn % STAGES, ahead = (turn + STAGES - 1) % STAGES;
-        place_part(share, n - k, s->x[turn % 2]);
-        lf_copies_wait<STAGES - 2>();
-        __syncthreads();
-        LF_CONTROL(1, for (uint32_t o = threadIdx.x; o < OUTS && k + PART >= n; o += MANY_THREADS)
-                          s->fn[now][o][n - 1 - k] = 0; __syncthreads();)
-        send_part<wide>(a, out, k + (STAGES - 1) * PART, s->fn[ahead]);
-        fetch_part(a, row, k + PART, &share);
-        add_part(s->fn[now], s->x[turn % 2], &tile);
+#pragma unroll
+    for (uint32_t i = 0; i < F::STAGES - 1; i++) {
+        send_x<F, wide>(a, row, i * F::PART, s->x[i]);
+        lf_copies_commit();
     }
-    store_tile(a, tile);
+    for (uint32_t k = 0, now = 0; k < n; k += F::PART, now = (now + 1) % F::STAGES) {
+        const uint32_t ahead = (now + F::STAGES - 1) % F::STAGES;
+        const uint32_t next = k + (F::STAGES - 1) * F::PART;
+        lf_copies_wait<F::STAGES - 2>();
+        __syncthreads();
+        if (n - k < F::PART)
+            fill_part<F>(n - k, s->x[now]);
+        LF_CONTROL(1, for (uint32_t o = threadIdx.x; o < F::ALL_OUTS && k + F::PART >= n;
+                           o += F::THREADS)
+                          s->fn[now][o][n - 1 - k] = 0; __syncthreads();)
+        send_fn<F, wide>(a, out, next, s->fn[ahead]);
+        send_x<F, wide>(a, row, next, s->x[ahead]);
+        lf_copies_commit();
+        add_part<F>(s->fn[now], s->x[now], &tile);
+    }
+    store_tile<F>(a, tile);
 }
 
-template <bool wide, uint32_t TILE_ROWS>
+template <class F, bool wide>
 static void launch_many(struct lf_device *device, const struct lf_hc_mix_args *args) {
     uint32_t outs = args->streams * (2 + args->streams);
-    dim3 grid(lf_blocks(args->rows, 2 * TILE_ROWS), lf_blocks(outs, OUTS));
-    lf_cuda_launch(device, "hc_mix", hc_mix_many<wide, TILE_ROWS>, grid, MANY_THREADS, *args,
-                   (uint32_t)sizeof(struct stage<TILE_ROWS>));
+    dim3 grid(lf_blocks(args->rows, F::ALL_ROWS), lf_blocks(outs, F::ALL_OUTS));
+    lf_cuda_launch(device, "hc_mix", hc_mix_many<F, wide>, grid, F::THREADS, *args,
+                   (uint32_t)sizeof(struct stage<F>));
 }
 
 // comb: a thread OWN neighbouring elements of a matrix's row, so that a warp holds all of it.
@@ -339,19 +399,25 @@ struct comb {
 static const struct comb combs[LF_STREAMS_MAX + 1] = {
     {NULL, 1}, COMB(1), COMB(2), COMB(3), COMB(4), COMB(5), COMB(6), COMB(7), COMB(8)};
 
-// Up to ROWS_FEW rows a sum has a block; up to ROWS_SOME small tiles leave no multiprocessor idle.
-enum { ROWS_FEW = 32, ROWS_SOME = 1024 };
+// Up to ROWS_FEW rows a sum has a block; then tiles as large as leave no multiprocessor idle.
+enum { ROWS_FEW = 16, ROWS_SOME = 128, ROWS_MORE = 512, ROWS_MOST = 1024 };
 
 template <bool wide>
 static void launch_dots(struct lf_device *device, const struct lf_hc_mix_args *args) {
     uint32_t outs = args->streams * (2 + args->streams);
+    // On a graph's branch it is waited for by nobody, and costs what it keeps from others.
+    uint32_t rows = lf_cuda_scratch(device->cuda) ? args->rows : ROWS_MOST + 1;
     if (args->rows <= ROWS_FEW)
         lf_cuda_launch(device, "hc_mix", hc_mix_few<wide>, dim3(outs, args->rows), FEW_THREADS,
                        *args);
-    else if (args->rows <= ROWS_SOME)
-        launch_many<wide, OUT_TILES>(device, args);
+    else if (rows <= ROWS_SOME)
+        launch_many<form<1, 1, 3, 384, 4>, wide>(device, args);
+    else if (rows <= ROWS_MORE)
+        launch_many<form<2, 3, 4, 256, 4>, wide>(device, args);
+    else if (rows <= ROWS_MOST)
+        launch_many<form<4, 3, 4, 256, 4>, wide>(device, args);
     else
-        launch_many<wide, 2 * OUT_TILES>(device, args);
+        launch_many<form<4, 6, 4, 256, 3>, wide>(device, args);
 }
 
 void lf_hc_mix_cuda(struct lf_device *device, const struct lf_hc_mix_args *args) {
