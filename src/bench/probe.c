@@ -1,6 +1,6 @@
 #include "bench/probe.h"
 
-#include <time.h>
+#include "base/clock.h"
 #include "kernel/table.h"
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -104,9 +104,5 @@ double lf_probe_issue(struct lf_pool *pool, struct lf_probe *probe) {
 }
 
 double lf_probe_seconds(bool wall, const struct lf_pool *pool) {
-    struct timespec t;
-    if (!wall)
-        return lf_pool_busy_seconds(pool) / lf_pool_threads(pool);
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return wall ? lf_clock_s() : lf_pool_busy_seconds(pool) / lf_pool_threads(pool);
 }

@@ -275,14 +275,15 @@ size_t lf_pool_bytes(const struct lf_pool *pool) {
 void lf_pool_run(struct lf_pool *pool, uint32_t tasks, lf_task_fn *task, void *ctx) {
     LF_ASSERT(!pool->running);
     pool->running = true;
-    pool->task = task;
-    pool->ctx = ctx;
-    deal_tasks(pool, tasks);
     if (tasks <= 1 || pool->threads == 1) {
-        take_tasks(&pool->worker[0]);
+        for (uint32_t i = 0; i < tasks; i++)
+            task(ctx, i, 0);
         pool->running = false;
         return;
     }
+    pool->task = task;
+    pool->ctx = ctx;
+    deal_tasks(pool, tasks);
     atomic_store(&pool->active, 0);
     wake_all(pool);
     take_tasks(&pool->worker[0]);
