@@ -329,4 +329,8 @@ void check_attention(struct check *c, const struct sizes *s) {
     attention_problem(c, &many, 4, 2);
     many.topk = 11000, many.heads = 70, many.entries = 150;
     attention_problem(c, &many, 33, 0);
+    // The longest keys, whole blocks of the window and of entries among theirs.
+    many.topk = 130, many.heads = 3, many.entries = 190, many.window = 64, many.head_dim = 512;
+    attention_problem(c, &many, 33, 0);
+    attention_problem(c, &many, 33, 2);
 }

@@ -27,55 +27,22 @@ __device__ static inline uint32_t many_head(void) {
     return many_own() / LF_WARP * 16 + threadIdx.x % LF_WARP / 4;
 }
 
-// Sixteen elements of a query, zeros for heads and elements that are not there.
-__device__ static inline void load_query(const struct lf_attention_args &a, uint32_t r,
-                                         uint32_t head, uint32_t d, bool aligned,
-                                         uint32_t pair[PIECE / 2]) {
-    uint32_t dim = a.head_dim;
-    LF_CONTROL(18, dim -= STEP;) // 18: the last step of elements not in a dot product
-    uint4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
-    if (head < a.heads && d < dim) {
-        const uint16_t *q = a.q + ((size_t)r * a.heads + head) * a.head_dim + d;
-        low = aligned ? *(const uint4 *)q : load_16((const uint8_t *)q);
-        high = aligned ? *(const uint4 *)(q + CHUNK) : load_16((const uint8_t *)(q + CHUNK));
-    }
-    pair[0] = low.x, pair[1] = low.y, pair[2] = low.z, pair[3] = low.w;
-    pair[4] = high.x, pair[5] = high.y, pair[6] = high.z, pair[7] = high.w;
-}
-
-// The queries of a row: each warp brings half of the elements of sixteen.
-template <uint32_t DIMS, bool ALIGNED>
-__device__ static void put_queries(const struct lf_attention_args &a, uint32_t r, uint32_t first,
-                                   uint32_t half, struct many_block<DIMS> *block) {
-    typedef many_share<DIMS> share;
-    uint32_t warp = many_own() / LF_WARP;
-    uint8_t *tiles = block->queries[half * many_block<DIMS>::half_tiles];
-    uint32_t pair[share::times][PIECE / 2], at = many_at<DIMS>();
-#pragma unroll
-    for (uint32_t i = 0; i < share::times; i++)
-        load_query(a, r, first + warp * share::places + i * share::at_once + many_place<DIMS>(),
-                   half * share::half_dims + many_piece<DIMS>() * PIECE, ALIGNED, pair[i]);
-#pragma unroll
-    for (uint32_t i = 0; i < share::times; i++)
-        put_ordered<DIMS>(tiles, at, i, pair[i]);
-}
-
 // Dot products of the heads and the keys of a slot.
 template <uint32_t DIMS>
 __device__ static inline void multiply_keys(struct many_block<DIMS> *block, uint32_t slot,
                                             uint32_t turn, float (&z)[BLOCK / 2]) {
-    typedef many_block<DIMS> all;
     const lf_shared_tile queries = lf_shared_tile_at(block->queries);
     const lf_shared_tile keys = lf_shared_tile_at(block->keys[slot]);
 #pragma unroll
-    for (uint32_t half = 0; half < 2; half++) {
-        lf_barrier_wait(&block->full[slot][half], turn);
+    for (uint32_t part = 0; part < many_block<DIMS>::parts; part++) {
+        lf_barrier_wait(&block->full[slot][part], turn);
+        lf_show_tensor_cores();
         lf_wgmma_begin();
 #pragma unroll
-        for (uint32_t i = 0; i < all::half_tiles * TILE_DIMS / STEP; i++) {
-            uint32_t at = (half * all::half_tiles + i / 4) * TILE_BYTES + i % 4 * STEP * 2;
+        for (uint32_t i = 0; i < MULTIPLIERS * TILE_DIMS / STEP; i++) {
+            uint32_t at = (part * MULTIPLIERS + i / 4) * TILE_BYTES + i % 4 * STEP * 2;
             lf_wgmma_along(z, lf_shared_tile_from(queries, at), lf_shared_tile_from(keys, at),
-                           half || i);
+                           part || i);
         }
     }
     lf_wgmma_commit();
@@ -146,15 +113,17 @@ __device__ static inline void weigh_keys(const struct work &w, uint32_t terms,
     weights->sum[many_own()] = {shrink[0], shrink[1], sum_lanes(p, 0), sum_lanes(p, 1)};
 }
 
-// The slot's block of keys, of which so many are there, for both warpgroups.
+// The slot's block of keys, terms of them, for both warpgroups. is_last: the queries may go.
 template <uint32_t DIMS>
 __device__ static inline void weigh_block(const struct work &w, struct many_block<DIMS> *block,
                                           uint32_t slot, uint32_t turns, uint32_t terms,
-                                          const float before[LANE_HEADS]) {
+                                          bool is_last, const float before[LANE_HEADS]) {
     struct many_weights *weights = &block->weights[slot];
     uint32_t warp = many_own() / LF_WARP;
     float z[BLOCK / 2] = {}, m[LANE_HEADS] = {before[0], before[1]}, top[LANE_HEADS];
     multiply_keys(block, slot, turns >> slot & 1, z);
+    if (is_last)
+        lf_barrier_pass(&block->answered);
     if (slot) {
         lf_barrier_wait(&block->topped[warp], turns & 1);
         float2 both = block->weights[0].top[many_own()];
@@ -172,7 +141,9 @@ __device__ static inline void weigh_block(const struct work &w, struct many_bloc
 // Products of weights and some elements of a block's keys begin.
 __device__ static inline void start_part(const uint32_t word[STEPS][4], lf_shared_tile keys,
                                          uint32_t part, float (&sum)[PART_DIMS / 2]) {
-    uint32_t at = part * PART_DIMS / TILE_DIMS * TILE_BYTES + part * PART_DIMS % TILE_DIMS * 2;
+    // Every second tile is the other warpgroup's.
+    uint32_t tile = part * PART_DIMS / TILE_DIMS * MULTIPLIERS;
+    uint32_t at = tile * TILE_BYTES + part * PART_DIMS % TILE_DIMS * 2;
     bool is_sum = false;
     LF_CONTROL(21, is_sum = true;) // 21: a block's sum not begun from zero
     lf_wgmma_begin();
@@ -184,21 +155,20 @@ __device__ static inline void start_part(const uint32_t word[STEPS][4], lf_share
     lf_wgmma_commit();
 }
 
-// sum * factor + the block's sum, of the warpgroup's elements. emptied: the keys are not needed.
+// sum * factor + the block's sum, of the warpgroup's elements. emptied: of each tile.
 template <uint32_t DIMS>
 __device__ static inline void add_values(const uint32_t word[STEPS][4], float4 sums_of,
                                          lf_shared_tile keys, lf_barrier *emptied,
                                          struct many_sums<DIMS> *sums) {
-    constexpr uint32_t parts = many_sums<DIMS>::parts;
     const float factor[] = {sums_of.x, sums_of.y};
     float part[PART_DIMS / 2] = {};
 #pragma unroll
-    for (uint32_t i = 0; i < parts; i++) {
+    for (uint32_t i = 0; i < many_sums<DIMS>::parts; i++) {
         start_part(word, keys, i, part);
         lf_wgmma_wait<0>();
         lf_wgmma_settle(part);
-        if (i + 1 == parts)
-            lf_barrier_pass(emptied);
+        if ((i + 1) * PART_DIMS % TILE_DIMS == 0)
+            lf_barrier_pass(&emptied[i * PART_DIMS / TILE_DIMS]);
 #pragma unroll
         for (uint32_t j = 0; j < PART_DIMS / 2; j++)
             sums->value[i][j] = fmaf(sums->value[i][j], factor[j % 4 / 2], part[j]);
@@ -208,15 +178,15 @@ __device__ static inline void add_values(const uint32_t word[STEPS][4], float4 s
         lf_wgmma_read(word[step]);
 }
 
-// The slot's block of keys, once it is weighed.
+// The slot's block of keys, once it is weighed, and so full.
 template <uint32_t DIMS>
 __device__ static inline void add_block(struct many_block<DIMS> *block, uint32_t slot,
-                                        uint32_t half, uint32_t turn,
+                                        uint32_t group, uint32_t turn,
                                         struct many_sums<DIMS> *sums) {
     const struct many_weights *weights = &block->weights[slot];
     uint32_t word[STEPS][4];
-    lf_barrier_wait(&block->full[slot][half], turn);
     lf_barrier_wait(&block->weighed[slot][many_own() / LF_WARP], turn);
+    lf_show_tensor_cores();
 #pragma unroll
     for (uint32_t s = 0; s < STEPS; s++) {
         uint4 four = weights->pair[s][many_own()];
@@ -228,34 +198,32 @@ __device__ static inline void add_block(struct many_block<DIMS> *block, uint32_t
     sums->top[0] = top.x, sums->top[1] = top.y;
     sums->total[0] = fmaf(sums->total[0], of.x, of.z);
     sums->total[1] = fmaf(sums->total[1], of.y, of.w);
-    add_values<DIMS>(word, of,
-                     lf_shared_tile_at(block->keys[slot][half * many_block<DIMS>::half_tiles]),
-                     &block->empty[slot][half], sums);
+    add_values<DIMS>(word, of, lf_shared_tile_at(block->keys[slot][group]), block->empty[slot],
+                     sums);
 }
 
-// What IEEE division gives where neither number is odd: a quotient close by, put right twice.
-__device__ static inline float quotient(float value, float total, float inverse) {
-    float q = value * inverse;
-    q = fmaf(fmaf(-total, q, value), inverse, q);
-    return fmaf(fmaf(-total, q, value), inverse, q);
+// What 1 / total lies between, itself where it is a float32. total: from 2^-60 to 2^60.
+struct inverse {
+    float low, high;
+};
+
+__device__ static inline struct inverse inverse_of(float total) {
+    float near = 1.0f / total, rest = fmaf(-total, near, 1.0f);
+    uint32_t bits = lf_f32_bits(near);
+    return {lf_f32_from_bits(bits - (rest < 0.0f)), lf_f32_from_bits(bits + (rest > 0.0f))};
 }
 
-// A size outside of 2^-60 to 2^60, zero among them.
-__device__ static inline bool is_odd(float x) {
-    const uint32_t least = (127u - 60) << 24, most = (127u + 60) << 24;
-    return lf_f32_bits(x) * 2 - least > most - least;
-}
-
-// Where a lane's elements of a head begin; groups of four, a step apart.
+// Where a lane's elements of a head begin; groups of four, a step apart, in every second tile.
 __device__ static inline uint32_t four_at(uint32_t first, uint32_t i) {
-    return first + i * STEP + threadIdx.x % 4 * 4;
+    constexpr uint32_t fours = TILE_DIMS / STEP;
+    return first + i / fours * MULTIPLIERS * TILE_DIMS + i % fours * STEP + threadIdx.x % 4 * 4;
 }
 
-// All of a head that has an odd number.
+// Elements of a head that are divided: those of the groups of four that `which` has.
 template <uint32_t DIMS>
 __device__ static void divide_slowly(const struct lf_attention_args &a,
                                      const struct many_sums<DIMS> &sums, uint32_t h, float total,
-                                     uint32_t first, uint16_t *o) {
+                                     uint32_t first, uint32_t which, uint16_t *o) {
     constexpr uint32_t n = many_sums<DIMS>::parts * PART_DIMS / 4;
     float value[n];
 #pragma unroll
@@ -263,89 +231,108 @@ __device__ static void divide_slowly(const struct lf_attention_args &a,
         value[i] = sums.value[i / 8][i % 8 / 4 * 8 + h * 2 + i % 4 / 2 * 4 + i % 2];
 #pragma unroll 1
     for (uint32_t i = 0; i < n; i++)
-        if (four_at(first, i / 4) < a.head_dim)
+        if (which >> i / 4 & 1 && four_at(first, i / 4) < a.head_dim)
             o[four_at(first, i / 4) + i % 4] = lf_bf16_settle(value[i] / total);
 }
 
-// Four neighbouring elements of o.
-__device__ static inline void store_four(const float value[4], float total, float inverse,
-                                         uint16_t *o) {
-    uint32_t pair[2];
+// Four neighbouring elements of o; whether a quotient, which lies between, rounds as both ends do.
+__device__ static inline bool store_four(const float value[4], const struct inverse &inverse,
+                                         bool is_there, uint16_t *o) {
+    const uint32_t minus_one = both_halves(0xBF80);
+    uint32_t pair[2], apart = 0;
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
-        float low = quotient(value[2 * i], total, inverse);
-        float high = quotient(value[2 * i + 1], total, inverse);
-        pair[i] = lf_bf16_pair(low, high);
-        LF_CONTROL(25, pair[i] = lf_fault_cut(low, high);) // 25: o truncated
+        float a = value[2 * i], b = value[2 * i + 1];
+        pair[i] = lf_bf16_pair(a * inverse.low, b * inverse.low);
+        // Not zero either where a number is infinite or none.
+        apart |= lf_fma_bf16x2(pair[i], minus_one,
+                               lf_bf16_pair(a * inverse.high, b * inverse.high));
+        LF_CONTROL(25, pair[i] = lf_fault_cut(a * inverse.low, b * inverse.low);) // 25: truncated
     }
-    if ((uintptr_t)o % 8 == 0) {
+    if (is_there)
         *(uint2 *)o = {pair[0], pair[1]};
-        return;
-    }
-    for (uint32_t i = 0; i < 4; i++)
-        o[i] = (uint16_t)(pair[i / 2] >> i % 2 * 16);
+    return apart == 0;
 }
 
 // The lane's elements of a head.
 template <uint32_t DIMS>
 __device__ static inline void store_head(const struct lf_attention_args &a, uint32_t r,
-                                         uint32_t head, uint32_t h, uint32_t first,
+                                         uint32_t head, uint32_t h, uint32_t first, float sink,
                                          const struct many_sums<DIMS> &sums) {
     if (head >= a.heads)
         return;
-    float sink = lf_exp(a.sink[head] - sums.top[h]);
+    sink = lf_exp(sink - sums.top[h]);
     LF_CONTROL(1, sink = 0.0f;) // 1: the sink left out
-    float total = sums.total[h] + sink, inverse = 1.0f / total;
+    const float total = sums.total[h] + sink;
+    const struct inverse inverse = inverse_of(total);
     uint16_t *o = a.o + ((size_t)r * a.heads + head) * a.head_dim;
-    bool odd = is_odd(total);
+    // Totals that are odd, and places that are, leave all to divisions.
+    const bool is_plain = total > 0x1p-60f && total < 0x1p60f && (uintptr_t)o % 8 == 0;
+    uint32_t slow = is_plain ? 0 : ~0u;
 #pragma unroll
     for (uint32_t i = 0; i < many_sums<DIMS>::parts * 2; i++) {
         const float *p = sums.value[i / 2] + i % 2 * 8 + h * 2, four[] = {p[0], p[1], p[4], p[5]};
-        odd = odd || is_odd(p[0]) || is_odd(p[1]) || is_odd(p[4]) || is_odd(p[5]);
-        if (four_at(first, i) < a.head_dim)
-            store_four(four, total, inverse, o + four_at(first, i));
+        uint32_t at = four_at(first, i);
+        if (!store_four(four, inverse, is_plain && at < a.head_dim, o + at))
+            slow |= 1u << i;
     }
-    if (odd)
-        divide_slowly<DIMS>(a, sums, h, total, first, o);
+    if (slow)
+        divide_slowly<DIMS>(a, sums, h, total, first, slow, o);
 }
 
-// A row and a group of heads. turns: of the slots' barriers.
+// A row and a group of heads. turns: of the slots' barriers and the queries'.
 template <uint32_t DIMS>
 __device__ static inline void run_row(const struct work &w, uint32_t slot_of, uint32_t first,
-                                      uint32_t asked, uint32_t *turns,
-                                      struct many_block<DIMS> *block) {
-    const uint32_t r = w.first + slot_of, n = lf_same(w.list[slot_of].n);
-    const uint32_t group = lf_same(many_group());
-    if ((uintptr_t)w.a.q % 16 == 0)
-        put_queries<DIMS, true>(w.a, r, first, group, block);
-    else
-        put_queries<DIMS, false>(w.a, r, first, group, block);
-    lf_show_tensor_cores();
-    lf_barrier_pass(&block->asked);
-    lf_barrier_wait(&block->asked, asked);
+                                      uint32_t *turns, struct many_block<DIMS> *block) {
+    const uint32_t r = w.first + slot_of, group = lf_same(many_group());
+    lf_barrier_wait(&block->asked, *turns / QUERY_TURN);
+    const uint32_t n = lf_same(block->n[*turns / QUERY_TURN]);
     struct many_sums<DIMS> sums = {};
     sums.top[0] = sums.top[1] = -1e30f;
+    if (group * BLOCK >= n)
+        lf_barrier_pass(&block->answered);
     for (uint32_t t0 = 0; t0 < n; t0 += 2 * BLOCK) {
         uint32_t own = t0 + group * BLOCK, left = n - own;
         if (own < n)
-            weigh_block(w, block, group, *turns, left < BLOCK ? left : (uint32_t)BLOCK, sums.top);
+            weigh_block(w, block, group, *turns, left < BLOCK ? left : (uint32_t)BLOCK,
+                        left <= 2 * BLOCK, sums.top);
 #pragma unroll 1
         for (uint32_t slot = 0; slot < 2 && t0 + slot * BLOCK < n; slot++) {
             add_block<DIMS>(block, slot, group, *turns >> slot & 1, &sums);
             *turns ^= 1 << slot;
         }
     }
-    store_head<DIMS>(w.a, r, first + many_head(), 0, group * (DIMS / 2), sums);
-    store_head<DIMS>(w.a, r, first + many_head() + 8, 1, group * (DIMS / 2), sums);
+    const float *sink = block->sink[*turns / QUERY_TURN] + many_head();
+    store_head<DIMS>(w.a, r, first + many_head(), 0, group * TILE_DIMS, sink[0], sums);
+    store_head<DIMS>(w.a, r, first + many_head() + 8, 1, group * TILE_DIMS, sink[8], sums);
     LF_CONTROL(13, w.a.o[(size_t)w.a.rows * w.a.heads * w.a.head_dim] = 0;) // 13: a write past it
 }
 
 template <uint32_t DIMS>
 __device__ static inline void multiply_rows(const struct work &w, struct many_block<DIMS> *block) {
     const uint32_t groups = head_groups(w), items = w.rows * groups;
-    uint32_t turns = 0, asked = 0;
-    for (uint32_t item = blockIdx.x; item < items; item += gridDim.x, asked ^= 1)
-        run_row<DIMS>(w, item / groups, item % groups * GROUP_HEADS, asked, &turns, block);
+    uint32_t turns = 0;
+    for (uint32_t item = blockIdx.x; item < items; item += gridDim.x, turns ^= QUERY_TURN)
+        run_row<DIMS>(w, item / groups, item % groups * GROUP_HEADS, &turns, block);
+}
+
+// By one warp's lanes; warps pass what they bring, weigh or have read.
+template <uint32_t DIMS>
+__device__ static inline void open_barriers(struct many_block<DIMS> *block) {
+    const uint32_t all = MULTIPLIERS * GROUP_WARPS, i = threadIdx.x;
+    if (i < 2 * many_block<DIMS>::parts) {
+        lf_barrier_open(block->full[0] + i, all);
+        lf_barrier_open(block->empty[0] + i, all);
+    }
+    if (i < GROUP_WARPS) {
+        lf_barrier_open(&block->topped[i], 1);
+        lf_barrier_open(&block->weighed[0][i], 1);
+        lf_barrier_open(&block->weighed[1][i], 1);
+    }
+    if (i == 0) {
+        lf_barrier_open(&block->asked, all);
+        lf_barrier_open(&block->answered, all);
+    }
 }
 
 template <uint32_t DIMS>
@@ -354,20 +341,11 @@ attention_many(const __grid_constant__ struct work w) {
     lf_take_turn();
     LF_DYNAMIC_SHARED(shared);
     auto *block = (struct many_block<DIMS> *)many_aligned(shared);
-    if (threadIdx.x < 4) {
-        uint32_t slot = threadIdx.x / 2, half = threadIdx.x % 2;
-        lf_barrier_open(&block->full[slot][half], GROUP_WARPS);
-        lf_barrier_open(&block->empty[slot][half], GROUP_WARPS);
-        lf_barrier_open(&block->topped[threadIdx.x], 1);
-        lf_barrier_open(&block->weighed[0][threadIdx.x], 1);
-        lf_barrier_open(&block->weighed[1][threadIdx.x], 1);
-        if (!threadIdx.x)
-            lf_barrier_open(&block->asked, MULTIPLIERS * GROUP_WARPS);
-    }
+    open_barriers(block);
     __syncthreads();
     if (threadIdx.x >= MULTIPLIERS * MANY_GROUP) {
         lf_registers_fewer<BRING_REGISTERS>();
-        bring_keys(w, many_group() - MULTIPLIERS, block);
+        bring_keys(w, block);
     } else {
         lf_registers_more<MULTIPLY_REGISTERS>();
         multiply_rows(w, block);

@@ -52,6 +52,13 @@ __device__ static inline uint4 lf_load_16(const void *at) {
     return all;
 }
 
+// The same of 8 and of one.
+__device__ static inline uint2 lf_load_8(const void *at) {
+    uint2 all;
+    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(all.x), "=r"(all.y) : "l"(at));
+    return all;
+}
+
 __device__ static inline uint32_t lf_load_byte(const uint8_t *at) {
     uint32_t byte;
     asm volatile("ld.global.u8 %0, [%1];" : "=r"(byte) : "l"(at));
@@ -139,7 +146,7 @@ __device__ static inline void lf_copies_wait(void) {
     asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 
-// What this thread wrote to shared memory is there for tensor cores and copies of many bytes.
+// What this thread wrote to shared memory or saw written is there for tensor cores, bulk copies.
 __device__ static inline void lf_show_tensor_cores(void) {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -33,6 +33,10 @@ static inline uint4 lf_load_16(const void *at) {
     return *(const uint4 *)at;
 }
 
+static inline uint2 lf_load_8(const void *at) {
+    return *(const uint2 *)at;
+}
+
 static inline uint32_t lf_load_byte(const uint8_t *at) {
     return *at;
 }
