@@ -192,10 +192,13 @@ static void linear_small(struct check *c, const struct sizes *s) {
     }
     // Where the host plays: more tiles than those that blocks have from the start.
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 4000, 96, 3}, 1, STYLE_NORMAL);
-    // Of one row, and of two, of which teams take a tile in two rounds.
+    // Of one row, and of two.
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 520, 5120, 1}, 1, STYLE_NORMAL);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 520, 5120, 2}, 1, STYLE_WIDE);
     linear_problem(c, s->name, &(struct map){LF_WEIGHT_FP8, 2400, 96, 9}, 1, STYLE_WIDE);
+    // Rows too long for a warp a part, or of which no two tiles find room.
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 20, 11520, 1}, 1, STYLE_NORMAL);
+    linear_problem(c, s->name, &(struct map){LF_WEIGHT_MXFP4, 40, 9600, 5}, 1, STYLE_WIDE);
     // There: tiles that neighbouring blocks share, one that all three do; a job of shorter rows.
     static const uint32_t few_rows[] = {1, 3, 8, 9, 16};
     for (uint32_t i = 0; i < 5; i++) {

@@ -1,5 +1,6 @@
 #include "kernel/linear/linear.h"
 
+#include "kernel/linear/linear_feed.cuh"
 #include "kernel/linear/linear_look.cuh"
 #include "kernel/linear/linear_order.cuh"
 #include "kernel/linear/linear_plain.cuh"
@@ -131,6 +132,7 @@ static void choose_teams(struct lf_linear_launch *launch, uint32_t warps) {
     launch->team_ahead = launch->team_rounds > 1 ? 2 : 3;
 }
 
+// Of up to 8 rows those that linear_feed does not take, which have one form.
 template <int eights>
 static void launch_team(struct lf_device *device, struct listed *jobs, uint32_t least) {
     typedef team_shape<eights> shape;
@@ -138,12 +140,40 @@ static void launch_team(struct lf_device *device, struct listed *jobs, uint32_t 
     choose_teams(launch, shape::warps);
     size_t bytes = sizeof(struct team_block<eights>) +
                    launch->teams * sizeof(struct team_state<eights>);
-    struct form form = {!launch->whole    ? linear_team<eights, false, false>
-                        : launch->regular ? linear_team<eights, true, true>
-                                          : linear_team<eights, true, false>,
-                        8 * eights, UNIT_OUTS, launch->teams * launch->team_warps * LF_WARP, least,
-                        (uint32_t)bytes, false};
+    struct form form = {linear_team<eights, false, false>, 8 * eights, UNIT_OUTS,
+                        launch->teams * launch->team_warps * LF_WARP, least, (uint32_t)bytes,
+                        false};
+    if constexpr (eights > 1)
+        if (launch->whole)
+            form.kernel = launch->regular ? linear_team<eights, true, true>
+                                          : linear_team<eights, true, false>;
     launch_form(device, &form, jobs);
+}
+
+// Whole tiles, a part a warp. False: rows are not whole or too long, or there is no room for two.
+static bool launch_feed(struct lf_device *device, struct listed *jobs) {
+    struct lf_linear_launch *launch = &jobs->launch;
+    const uint32_t bytes = sizeof(struct feed_block), row_bytes = launch->row_bytes / 4;
+    const uint32_t room = FEED_SHARED - bytes - sizeof(struct lf_linear_live);
+    launch->feed_codes = UNIT_OUTS * row_bytes;
+    launch->feed_bytes = launch->feed_codes;
+    launch->feed_bytes += lf_blocks(UNIT_OUTS * row_bytes / 16 + 32, 128) * 128; // scales
+    launch->feed_stages = room / launch->feed_bytes;
+    if (launch->feed_stages > FEED_STAGES)
+        launch->feed_stages = FEED_STAGES;
+    if (!launch->whole || launch->parts > FEED_WARPS || launch->feed_stages < 2)
+        return false;
+    launch->team_warps = launch->parts;
+    launch->teams = FEED_WARPS / launch->parts;
+    if (launch->teams > launch->feed_stages)
+        launch->teams = launch->feed_stages;
+    uint32_t shared = bytes + launch->feed_stages * launch->feed_bytes;
+    struct form form = {launch->regular ? linear_feed<true> : linear_feed<false>,
+                        feed_block::unit::rows, UNIT_OUTS, FEED_THREADS, 1,
+                        shared < STREAM_SHARED_LEAST ? (uint32_t)STREAM_SHARED_LEAST : shared,
+                        false};
+    launch_form(device, &form, jobs);
+    return true;
 }
 
 template <typename shape>
@@ -193,7 +223,8 @@ static void launch_ordered(struct lf_device *device, struct listed *jobs) {
 template <enum lf_weight_format format>
 static void launch_sizes(struct lf_device *device, struct listed *jobs) {
     if constexpr (format == LF_WEIGHT_MXFP4) {
-        launch_team<1>(device, jobs, 1);
+        if (!launch_feed(device, jobs))
+            launch_team<1>(device, jobs, 1);
         launch_team<2>(device, jobs, 9);
     } else {
         if (!launch_small<format>(device, jobs))

@@ -73,6 +73,8 @@ struct lf_linear_launch {
     // Of MXFP4's few rows: warps of a team, teams of a block, rounds that a team takes for a tile,
     uint32_t team_warps, teams, team_rounds;
     uint32_t team_inverse, team_ahead; // 2^32 over them, rounded up; tiles known from the start
+    // of up to 8 rows tiles on the way to a block, their bytes each, of them codes at most.
+    uint32_t feed_stages, feed_bytes, feed_codes;
     bool whole, regular;  // all jobs are
     bool waits_first;     // launches ahead write groups or indices
     uint32_t *taken;      // zero, of tiles that go to blocks as they ask; NULL where others launch

@@ -1,16 +1,14 @@
-// Few rows of MXFP4: a team of warps takes a tile a round, each of its warps a part of K.
+// Up to 16 rows of MXFP4 of any length: a team of warps takes a tile a round, each a part of K.
 #pragma once
 #include "kernel/linear/linear_stream.cuh"
 
 enum { TEAM_RING = 8 };   // tiles that a team has at once, at most
-enum { TEAM_WARPS = 20 }; // of up to 8 rows, at most
+enum { TEAM_WARPS = 16 }; // of all teams, at most
 
 template <int eights>
 struct team_shape : unit_shape<LF_WEIGHT_MXFP4, eights> {
     typedef unit_shape<LF_WEIGHT_MXFP4, eights> unit;
-    static const uint32_t warps = eights == 1 ? TEAM_WARPS : 16, threads = warps * LF_WARP;
-    // A single row's elements of a slab come with its codes.
-    static const uint32_t row_bytes = unit::slab * 2;
+    static const uint32_t warps = TEAM_WARPS, threads = warps * LF_WARP;
 };
 
 // A byte of a word above 128.
@@ -19,20 +17,11 @@ __device__ static inline uint32_t odd_scales(uint32_t word) {
     return word & ((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) & 0x80808080u;
 }
 
-// Where a lane's slabs on the way come from. x: of a single row, the lane's first word.
-struct team_source {
-    struct unit_source slabs;
-    const uint16_t *x; // NULL: none is there
-    uint32_t x_to;     // where that goes in a slab's
-    bool sends_row;    // else it is there already
-};
-
 // What a warp has in shared memory: slabs on the way, scales and rows' indices of units in turn.
 template <int eights>
 struct alignas(128) team_warp {
     typedef team_shape<eights> shape;
     uint8_t room[shape::slabs][2][shape::side_bytes];
-    uint8_t row[shape::slabs][eights == 1 ? shape::row_bytes : 16];
     uint32_t scale[2][shape::scale_rows * shape::scale_words], index[2][shape::rows];
 };
 
@@ -56,20 +45,6 @@ struct team_block {
     float part[2][shape::warps][shape::numbers];
 };
 
-// A single row is looked up once for all warps.
-template <int eights>
-__device__ static void find_tile(const struct lf_linear_tiles &tiles, uint32_t tile,
-                                 struct lf_linear_work *to) {
-    typedef team_shape<eights> shape;
-    struct lf_linear_work w = work_of_tile<LF_WEIGHT_MXFP4>(
-        lf_find_tile(tiles, tile, shape::rows, UNIT_OUTS));
-    if (w.rows == 1 && w.x_index) {
-        w.x += *(const volatile uint32_t *)w.x_index * w.x_stride;
-        w.x_index = NULL;
-    }
-    *to = w;
-}
-
 // The first tiles of all teams are shared out evenly.
 template <int eights>
 __device__ static void find_first(const struct lf_linear_tiles &tiles,
@@ -91,7 +66,7 @@ __device__ static void find_first(const struct lf_linear_tiles &tiles,
         t.are_taken = are_asked_for(tiles, ahead * all, all);
     }
     if (tile + i * all < tiles.all)
-        find_tile<eights>(tiles, tile + i * all, t.tile + i);
+        find_unit<LF_WEIGHT_MXFP4, eights>(tiles, tile + i * all, t.tile + i);
 }
 
 // The team's tile i: one that is left, if any.
@@ -105,7 +80,8 @@ __device__ static void find_next(const struct lf_linear_launch &launch,
     if (t->are_taken)
         tile = ask_for_tiles(launch, 1, launch.team_ahead * t->all);
     if (tile < t->launched) {
-        find_tile<eights>({launch, live, t->jobs, t->launched}, tile, t->tile + i % TEAM_RING);
+        find_unit<LF_WEIGHT_MXFP4, eights>({launch, live, t->jobs, t->launched}, tile,
+                                           t->tile + i % TEAM_RING);
         return;
     }
     t->tiles = i;
@@ -131,68 +107,23 @@ __device__ static inline struct team_part team_part_of(const struct lf_linear_la
 }
 
 // Slabs come from a round's part from here on: its scales and its rows' indices are on their way.
-template <int eights, bool whole>
-__device__ static void seek_part(const struct team_state<eights> &t, struct team_part at,
-                                 uint32_t turn, struct team_warp<eights> *own,
-                                 struct team_source *from) {
+template <int eights>
+__device__ static struct unit_source seek_part(const struct team_state<eights> &t,
+                                               struct team_part at, uint32_t turn,
+                                               struct team_warp<eights> *own) {
     typedef team_shape<eights> shape;
     const struct lf_linear_work &w = t.tile[at.tile % TEAM_RING];
     const uint32_t lane = threadIdx.x % LF_WARP;
-    int32_t left = from->slabs.left;
-    from->slabs = {};
-    from->sends_row = false;
-    if (at.tile >= t.tiles || at.k >= w.in) {
-        from->x = NULL;
-        return;
-    }
-    from->slabs = source_of<LF_WEIGHT_MXFP4>(w, at.k);
+    if (at.tile >= t.tiles || at.k >= w.in)
+        return {};
     send_scales<LF_WEIGHT_MXFP4>(w, at.k, own->scale[turn]);
-    if (eights == 1 && whole && w.rows == 1) {
-        const uint16_t *x = w.x + at.k + lane % 4 * shape::elements + lane / 4 * 2;
-        from->sends_row = x != from->x || left != from->slabs.left;
-        from->x = x;
-        return;
-    }
-    from->x = NULL;
     if (w.x_index && lane < shape::rows && lane < w.rows)
         lf_copy_word(&own->index[turn][lane], w.x_index + lane, true);
-}
-
-// Where a single row's word of the lane goes: words of an eight lie as two steps read them.
-__device__ static inline uint32_t row_place(void) {
-    uint32_t lane = threadIdx.x % LF_WARP, word = lane / 4 % 4, place = word % 2 * 2 + word / 2;
-    LF_CONTROL(17, place = word;) // 17: x in the order of the others
-    return lf_kept(lane / 16 * 64 + lane % 4 * 16 + place * 4);
-}
-
-// The single row's elements of a slab in the order of the steps, eights of all chunks together.
-template <int eights>
-__device__ static void send_row(const struct team_source &from, uint32_t slab,
-                                struct team_warp<eights> *own) {
-    typedef team_shape<eights> shape;
-    uint8_t *to = own->row[slab] + from.x_to;
-    const uint16_t *x = from.x + slab * shape::slab;
-    bool is_there = (int32_t)(slab * shape::slab) < from.slabs.left;
-    if (!from.sends_row)
-        return;
-    lf_copy_word(to, x, is_there);
-    lf_copy_word(to + 128, x + 16, is_there);
-}
-
-template <int eights>
-__device__ static void take_row(const uint8_t *row,
-                                struct unit_slab<LF_WEIGHT_MXFP4, eights> *own) {
-    row += threadIdx.x % 4 * 16;
-#pragma unroll
-    for (uint32_t e = 0; e < team_shape<eights>::times; e++) {
-        uint4 four = *(const uint4 *)(row + e * 64);
-        uint32_t *x = own->x[e][0];
-        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-    }
+    return source_of<LF_WEIGHT_MXFP4>(w, at.k);
 }
 
 // A part begins: its scales and indices have come.
-template <int eights, bool regular, bool is_single>
+template <int eights, bool regular>
 __device__ static struct stream_unit<eights> begin_part(const struct lf_linear_work &w, uint32_t k,
                                                         const uint32_t *scale,
                                                         const uint32_t *index) {
@@ -202,8 +133,7 @@ __device__ static struct stream_unit<eights> begin_part(const struct lf_linear_w
     if (k >= w.in)
         return u;
     u.left = (int32_t)(w.in - k);
-    if (!is_single)
-        find_rows<LF_WEIGHT_MXFP4>(w, index, k, &u);
+    find_rows<LF_WEIGHT_MXFP4>(w, index, k, &u);
     find_scales<LF_WEIGHT_MXFP4>(w, k, u.scale_at);
 #pragma unroll
     for (uint32_t i = 0; !regular && i < shape::scale_words / 2; i++)
@@ -221,42 +151,33 @@ struct team_place {
 };
 
 // The part's chain of k16 steps from zero. A slab's place is filled anew once it is read.
-template <int eights, bool whole, bool regular, bool is_single>
+template <int eights, bool whole, bool regular>
 __device__ static void run_part(const struct team_place<eights> &at, struct team_warp<eights> *warp,
-                                struct team_source *from, float sum[eights][4]) {
+                                struct unit_source *from, float sum[eights][4]) {
     typedef team_shape<eights> shape;
     struct stream_unit<eights> u;
 #pragma unroll
     for (uint32_t slab = 0; slab < shape::slabs; slab++) {
         struct unit_slab<LF_WEIGHT_MXFP4, eights> own;
-        if (!is_single && slab)
+        if (slab)
             load_rows<LF_WEIGHT_MXFP4, eights, whole>(u, slab, &own);
         lf_copies_wait<shape::slabs - 1>();
-        if (!slab || is_single)
-            __syncwarp();
         if (!slab) {
             const uint32_t turn = at.round % 2;
             struct team_part part = team_part_of(at.launch, at.round, at.own);
-            u = begin_part<eights, regular, is_single>(at.team->tile[part.tile % TEAM_RING], part.k,
-                                                       warp->scale[turn], warp->index[turn]);
-            seek_part<eights, whole>(*at.team, team_part_of(at.launch, at.round + 1, at.own),
-                                     turn ^ 1, warp, from);
-        }
-        if (!is_single && !slab)
+            __syncwarp();
+            u = begin_part<eights, regular>(at.team->tile[part.tile % TEAM_RING], part.k,
+                                            warp->scale[turn], warp->index[turn]);
+            *from = seek_part<eights>(*at.team, team_part_of(at.launch, at.round + 1, at.own),
+                                      turn ^ 1, warp);
             load_rows<LF_WEIGHT_MXFP4, eights, whole>(u, slab, &own);
+        }
         take_slab<LF_WEIGHT_MXFP4, eights>(u.scale_at, slab, warp->room[slab],
                                            warp->scale[at.round % 2], &own);
-        if constexpr (is_single) {
-            take_row(warp->row[slab], &own);
-            __syncwarp();
-        }
-        if constexpr (eights == 1)
-            send_row(*from, slab, warp);
-        send_slab<LF_WEIGHT_MXFP4, whole>(from->slabs, slab, warp->room[slab]);
+        send_slab<LF_WEIGHT_MXFP4, whole>(*from, slab, warp->room[slab]);
         if ((int32_t)(slab * shape::slab) >= u.left)
             continue;
-        if (!is_single)
-            order_rows(&own);
+        order_rows(&own);
         add_slab<LF_WEIGHT_MXFP4, eights, regular>(u, slab, &own, sum);
     }
 }
@@ -289,49 +210,25 @@ __device__ static void add_round(const struct team_place<eights> &at, uint32_t r
     }
 }
 
-// The first slabs are on their way; what launches ahead write is not, before they have ended.
-template <int eights, bool whole>
-__device__ static void begin_team(const struct team_place<eights> &at,
-                                  struct team_warp<eights> *warp, struct team_source *from) {
-    typedef team_shape<eights> shape;
-    const bool waits_first = at.launch.waits_first;
-    seek_part<eights, whole>(*at.team, team_part_of(at.launch, 0, at.own), 0, warp, from);
-#pragma unroll
-    for (uint32_t slab = 0; slab < shape::slabs; slab++) {
-        if (eights == 1 && waits_first)
-            send_row(*from, slab, warp);
-        send_slab<LF_WEIGHT_MXFP4, whole>(from->slabs, slab, warp->room[slab]);
-    }
-    if (waits_first)
-        return;
-    lf_wait_for_launches();
-#pragma unroll
-    for (uint32_t slab = 0; eights == 1 && slab < shape::slabs; slab++)
-        send_row(*from, slab, warp);
-    lf_copies_commit();
-    lf_copies_wait<0>();
-}
-
 // A team's tiles. A warp goes on while others add, by one round at most.
 template <int eights, bool whole, bool regular>
 __device__ static void run_team(struct team_place<eights> at, const struct lf_linear_live *live,
                                 struct team_block<eights> *block) {
     const uint32_t warp = threadIdx.x / LF_WARP;
-    struct team_source from = {};
-    from.x_to = row_place();
+    struct unit_source from =
+        seek_part<eights>(*at.team, team_part_of(at.launch, 0, at.own), 0, &block->warp[warp]);
     uint32_t finder = at.own; // tiles until the warp looks up one to come
-    begin_team<eights, whole>(at, &block->warp[warp], &from);
+#pragma unroll
+    for (uint32_t slab = 0; slab < team_shape<eights>::slabs; slab++)
+        send_slab<LF_WEIGHT_MXFP4, whole>(from, slab, block->warp[warp].room[slab]);
+    if (!at.launch.waits_first)
+        lf_wait_for_launches();
     for (;; at.round++) {
         const struct team_part part = team_part_of(at.launch, at.round, at.own);
         float sum[eights][4] = {};
         if (part.tile >= at.team->tiles)
             break;
-        // Two loops, so that neither holds registers of the other.
-        if (eights == 1 && whole && at.team->tile[part.tile % TEAM_RING].rows == 1)
-            run_part<eights, whole, regular, eights == 1 && whole>(at, &block->warp[warp], &from,
-                                                                   sum);
-        else
-            run_part<eights, whole, regular, false>(at, &block->warp[warp], &from, sum);
+        run_part<eights, whole, regular>(at, &block->warp[warp], &from, sum);
         if (at.round)
             add_round(at, at.round - 1, block);
         keep_sums<eights>(sum, block->part[at.round % 2][warp]);

@@ -47,6 +47,19 @@ __device__ static struct lf_linear_work work_of_tile(const struct lf_linear_plac
     return w;
 }
 
+// A tile of a launch as a job of its own. A single row is looked up once for all warps.
+template <enum lf_weight_format format, int eights>
+__device__ static void find_unit(const struct lf_linear_tiles &tiles, uint32_t tile,
+                                 struct lf_linear_work *to) {
+    struct lf_linear_work w = work_of_tile<format>(
+        lf_find_tile(tiles, tile, unit_shape<format, eights>::rows, UNIT_OUTS));
+    if (w.rows == 1 && w.x_index) {
+        w.x += *(const volatile uint32_t *)w.x_index * w.x_stride;
+        w.x_index = NULL;
+    }
+    *to = w;
+}
+
 // The lane's slabs from element k on. Outputs past the last are the last once more.
 template <enum lf_weight_format format>
 __device__ static struct unit_source source_of(const struct lf_linear_work &w, uint32_t k) {

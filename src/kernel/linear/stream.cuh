@@ -225,6 +225,20 @@ __device__ static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *t
                  : "memory");
 }
 
+// The same of what is read once (lf_copy_16_once).
+__device__ static inline void lf_barrier_pass_bytes_once(lf_barrier *barrier, void *to,
+                                                         const void *from, uint32_t bytes) {
+    lf_shared_base at = lf_shared_base_of(barrier);
+    uint64_t first;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(lf_shared_base_of(to)),
+                 "l"(from), "r"(bytes), "r"(at), "l"(first)
+                 : "memory");
+}
+
 __device__ static inline void lf_barrier_pass(lf_barrier *barrier) {
     lf_barrier_pass(lf_shared_base_of(barrier));
 }

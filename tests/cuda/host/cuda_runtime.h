@@ -203,6 +203,8 @@ void host_unshare();
 
 void __syncwarp();
 static inline void __threadfence() {}
+
+static inline void __threadfence_block() {}
 unsigned __ballot_sync(unsigned mask, int flag);
 int __any_sync(unsigned mask, int flag);
 unsigned __reduce_max_sync(unsigned mask, unsigned value);

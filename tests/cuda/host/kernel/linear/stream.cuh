@@ -122,6 +122,11 @@ static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *to, const vo
     lf_barrier_pass_copies(barrier);
 }
 
+static inline void lf_barrier_pass_bytes_once(lf_barrier *barrier, void *to, const void *from,
+                                              uint32_t bytes) {
+    lf_barrier_pass_bytes(barrier, to, from, bytes);
+}
+
 static inline void lf_barrier_pass(lf_barrier *barrier) {
     __syncwarp();
     if (!host_lane())
