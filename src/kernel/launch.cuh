@@ -9,6 +9,11 @@
 #include "device/device.h"
 #include "kernel/fault.cuh"
 
+// Registers that a block's threads have from the start: warpgroups that ask for more wait forever.
+constexpr uint32_t lf_registers_of(uint32_t threads) {
+    return 65536 / threads / 8 * 8 * threads;
+}
+
 enum { LF_WARP = 32 };
 #define LF_ALL_LANES 0xFFFFFFFFu
 

@@ -6,6 +6,8 @@
 // Two warpgroups multiply: each weighs every second block, adds up every second tile. Two bring.
 enum { MANY_GROUP = 4 * LF_WARP, MULTIPLIERS = 2, MANY_THREADS = 2 * MULTIPLIERS * MANY_GROUP };
 enum { MULTIPLY_REGISTERS = 192, BRING_REGISTERS = 64 };
+static_assert(MULTIPLIERS * MANY_GROUP * (MULTIPLY_REGISTERS + BRING_REGISTERS) <=
+                  lf_registers_of(MANY_THREADS), "registers that the block has");
 enum { TILE_DIMS = 64, TILE_BYTES = BLOCK * TILE_DIMS * 2, GROUP_WARPS = 4 };
 enum { TILE_PIECES = TILE_DIMS / PIECE };
 

@@ -41,6 +41,8 @@ struct wide_shape {
     // Registers of a thread that brings and of one that multiplies: together what all begin with.
     static const uint32_t bring_registers = are_apart ? 56 : 120;
     static const uint32_t multiply_registers = are_apart ? 104 : 192;
+    static_assert(multiply * multiply_registers + WIDE_GROUP * bring_registers <=
+                      lf_registers_of(threads), "registers that the block has");
 };
 
 // What a stage needs; warps that bring pass full, those that multiply empty.

@@ -10,6 +10,8 @@ enum { FEED_SHARED = 200 << 10 }; // of a block, at most: the rest is the first 
 // Behind the warps that multiply a warpgroup: a warp sends for tiles, another looks them up.
 enum { FEED_THREADS = (FEED_WARPS + 4) * LF_WARP };
 enum { FEED_REGISTERS = 104, FEED_REGISTERS_FEW = 64 };
+static_assert(FEED_WARPS * LF_WARP * FEED_REGISTERS + 4 * LF_WARP * FEED_REGISTERS_FEW <=
+                  lf_registers_of(FEED_THREADS), "registers that the block has");
 static const uint32_t FEED_ALL = 1u << 31; // beside a number of tiles: there are no others
 
 // Shared memory of a block; behind it are stages, behind those jobs that have rows.
