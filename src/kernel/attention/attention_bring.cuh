@@ -94,11 +94,6 @@ struct many_pieces {
     struct piece of[parts * MULTIPLIERS];
 };
 
-// What follows from it is worked out where it is needed: registers are fewer than instructions.
-__device__ static inline void keep(uint32_t &number) {
-    asm volatile("" : "+r"(number));
-}
-
 // A lane's place among keys or queries, its first element, where in a tile its pieces stand.
 struct many_lane {
     uint32_t place, d, at;
@@ -108,9 +103,8 @@ __device__ static inline struct many_lane lane_of(void) {
     uint32_t piece = threadIdx.x % TILE_PIECES;
     // Four pieces of two neighbours are stored together: they meet no bank twice.
     uint32_t place = threadIdx.x / TILE_PIECES % BLOCK;
-    struct many_lane own = {place, piece * PIECE, lf_tile_at(place, piece * 2)};
-    keep(own.place), keep(own.d), keep(own.at);
-    return own;
+    // What follows from them is worked out where it is needed: registers are few.
+    return {lf_kept(place), lf_kept(piece * PIECE), lf_kept(lf_tile_at(place, piece * 2))};
 }
 
 // load_piece of a key of so many elements, aligned; `further` is known ahead, and so are offsets.

@@ -78,7 +78,10 @@ static void launch_form(struct lf_device *device, const struct form *form, struc
 }
 
 // Two blocks of one launch on a multiprocessor would leave another without.
-enum { STREAM_SHARED_LEAST = 114 << 10 };
+static uint32_t shared_alone(size_t bytes) {
+    const uint32_t least = 114 << 10;
+    return bytes < least ? least : (uint32_t)bytes;
+}
 
 // Tiles that have a block each: of a single row, which brings little, more where blocks are small.
 static uint32_t small_most(const struct lf_device *device, uint32_t rows, uint32_t bytes) {
@@ -111,16 +114,15 @@ static void launch_stream(struct lf_device *device, struct listed *jobs, uint32_
                         : jobs->launch.regular ? linear_stream<format, eights, true, true>
                                                : linear_stream<format, eights, true, always>,
                         8 * eights, UNIT_OUTS, stream_shape<format, eights>::threads, least,
-                        (uint32_t)(bytes < STREAM_SHARED_LEAST ? STREAM_SHARED_LEAST : bytes),
-                        true};
+                        shared_alone(bytes), true};
     launch_form(device, &form, jobs);
 }
 
-// Teams that leave the fewest of so many warps idle; of such the largest.
-static void choose_teams(struct lf_linear_launch *launch, uint32_t warps) {
+// Teams that leave the fewest warps idle; of such the largest.
+static void choose_teams(struct lf_linear_launch *launch) {
     double best = 0;
-    for (uint32_t own = warps; own; own--) {
-        uint32_t rounds = lf_blocks(launch->parts, own), teams = warps / own;
+    for (uint32_t own = TEAM_WARPS; own; own--) {
+        uint32_t rounds = lf_blocks(launch->parts, own), teams = TEAM_WARPS / own;
         double busy = (double)launch->parts * teams / rounds;
         if (busy <= best || own != lf_blocks(launch->parts, rounds))
             continue;
@@ -135,9 +137,8 @@ static void choose_teams(struct lf_linear_launch *launch, uint32_t warps) {
 // Of up to 8 rows those that linear_feed does not take, which have one form.
 template <int eights>
 static void launch_team(struct lf_device *device, struct listed *jobs, uint32_t least) {
-    typedef team_shape<eights> shape;
     struct lf_linear_launch *launch = &jobs->launch;
-    choose_teams(launch, shape::warps);
+    choose_teams(launch);
     size_t bytes = sizeof(struct team_block<eights>) +
                    launch->teams * sizeof(struct team_state<eights>);
     struct form form = {linear_team<eights, false, false>, 8 * eights, UNIT_OUTS,
@@ -170,8 +171,7 @@ static bool launch_feed(struct lf_device *device, struct listed *jobs) {
     uint32_t shared = bytes + launch->feed_stages * launch->feed_bytes;
     struct form form = {launch->regular ? linear_feed<true> : linear_feed<false>,
                         feed_block::unit::rows, UNIT_OUTS, FEED_THREADS, 1,
-                        shared < STREAM_SHARED_LEAST ? (uint32_t)STREAM_SHARED_LEAST : shared,
-                        false};
+                        shared_alone(shared), false};
     launch_form(device, &form, jobs);
     return true;
 }

@@ -117,14 +117,18 @@ __device__ static inline void lf_copy_16(void *to, const void *from, bool is_the
                  : "memory");
 }
 
-// The same of what is read once: the second cache gives it up before code and what kernels pass on.
-__device__ static inline void lf_copy_16_once(void *to, const void *from, bool is_there) {
+// Of what is read once: the second cache gives it up before code and what kernels pass on.
+__device__ static inline uint64_t lf_once(void) {
     uint64_t first;
     // Not volatile: the compiler makes it once for many copies.
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+    return first;
+}
+
+__device__ static inline void lf_copy_16_once(void *to, const void *from, bool is_there) {
     asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(to)),
-                 "l"(from), "r"(is_there ? 16 : 0), "l"(first)
+                 "l"(from), "r"(is_there ? 16 : 0), "l"(lf_once())
                  : "memory");
 }
 
@@ -213,12 +217,18 @@ __device__ static inline void lf_barrier_pass_copies(lf_barrier *barrier) {
                  : "memory");
 }
 
+// One thread passes once so many bytes are there as well.
+__device__ static inline void lf_barrier_expect_bytes(lf_shared_base barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(bytes)
+                 : "memory");
+}
+
 // The same of these bytes of device memory, for tensor cores to read; multiples of 16.
 __device__ static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *to,
                                                     const void *from, uint32_t bytes) {
     lf_shared_base at = lf_shared_base_of(barrier);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
-                 : "memory");
+    lf_barrier_expect_bytes(at, bytes);
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1], %2, [%3];" ::"r"(lf_shared_base_of(to)),
                  "l"(from), "r"(bytes), "r"(at)
@@ -229,13 +239,10 @@ __device__ static inline void lf_barrier_pass_bytes(lf_barrier *barrier, void *t
 __device__ static inline void lf_barrier_pass_bytes_once(lf_barrier *barrier, void *to,
                                                          const void *from, uint32_t bytes) {
     lf_shared_base at = lf_shared_base_of(barrier);
-    uint64_t first;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes)
-                 : "memory");
+    lf_barrier_expect_bytes(at, bytes);
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
                  ".L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(lf_shared_base_of(to)),
-                 "l"(from), "r"(bytes), "r"(at), "l"(first)
+                 "l"(from), "r"(bytes), "r"(at), "l"(lf_once())
                  : "memory");
 }
 
